@@ -1,0 +1,62 @@
+// Makes an EAGLE-3 draft out of a store: training-time test (TTT) by reference formulas (EAGLE-3, arXiv 2503.01840; docs/training.md).
+//
+// train() blocks on the calling thread, uses `threads` for arithmetic, and stops at the next step when the token asks
+// (a checkpoint is written first, and kCancelled returned). Everything it says goes into the run folder.
+#pragma once
+
+#include <stop_token>
+#include <string>
+
+#include "base/config.h"
+#include "base/result.h"
+#include "base/run_folder.h"
+#include "train/draft_shape.h"
+
+namespace aerie {
+
+struct TrainConfig {
+  int ttt_steps = 7;
+  int draft_vocab = 0;            // 0 = chosen from the data
+  int intermediate_size = 0;      // 0 = the target's
+  bool norm_before_residual = false;
+  bool norm_before_fc = false;
+  std::string lm_head_init = "target";  // target | random
+  std::string mask = "predicted";       // predicted | input | unshifted
+  double step_decay = 0.8;
+  int epochs = 10;
+  int max_steps = 0;              // 0 = epochs decide
+  double time_limit_s = 0;        // 0 = none; the schedule is fitted to it after the first steps
+  int batch_tokens = 2048;        // tokens a step, samples are never cut below max_length
+  int max_length = 2048;          // longer samples are cut there
+  double lr = 1e-4;
+  double warmup_share = 0.015;
+  double min_lr_share = 0.1;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double weight_decay = 0;
+  double clip_norm = 0.5;
+  double validation_share = 0.05;
+  int64_t seed = 1;
+  int eval_every = 100;           // steps
+  int checkpoint_every = 100;     // steps
+  int threads = 0;                // 0 = all cores
+  std::string device = "auto";    // auto | cpu | cuda
+
+  void fields(FieldList& v);
+};
+
+struct TrainResult {
+  int64_t steps = 0;
+  double train_loss = 0;
+  double validation_loss = 0;
+  std::vector<double> accuracy;        // per TTT step, validation
+  double acceptance_estimate = 0;      // 1 + mean number of leading correct steps, validation, greedy chain
+  double vocabulary_coverage = 0;      // share of supervised tokens inside the draft vocabulary
+  std::string best_checkpoint;         // paths of draft.safetensors
+  std::string last_checkpoint;
+};
+
+// Writes <run>/checkpoints/{last,best}/draft.safetensors and what is needed to resume; resumes from `last` when it is there.
+Result<TrainResult> train(const std::string& store_path, const TrainConfig& config, RunFolder& run, std::stop_token stop);
+
+}  // namespace aerie
