@@ -1,21 +1,29 @@
 // Prompts and conversations: what goes into a target and what came out of it, with exact token ids and loss masks.
 //
-// Prompts are read from JSONL ({"id", "prompt"} or {"id", "messages"}) or from text (one prompt a non-empty line).
-// Conversations are read from JSONL: ours (below), ShareGPT ("conversations": from/value) and OpenAI ("messages":
-// role/content). Ours adds "token_ids", "loss_spans", "finish_reason" and "target"; where token ids stand they are
-// the truth and text is for people. Errors are kInvalid with file and line. Plain values; one thread an object.
+// Prompts are read from JSONL ({"id", "prompt"}, or {"id", "messages" or "conversations"} whose closing answers are
+// dropped) when the name ends in .jsonl or .json, else from text (one prompt a non-empty line).
+// Conversations are read from JSONL: ours (below), ShareGPT ("conversations": from/value), OpenAI ("messages":
+// role/content; content may be a list of text parts) and tokenised rows ("input_ids", "loss_mask"). Ours adds
+// "token_ids", "loss_spans", "finish_reason" and "target"; where token ids stand they are the truth and text is for
+// people. Roles of other tools are mapped: human -> user, gpt -> assistant, developer -> system, ...
+// Files are UTF-8 (checked); a byte order mark, CRLF and empty lines are tolerated; a line is at most 64 MiB.
+// Errors are kInvalid with file and line. Plain values; one thread an object.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/file.h"
 #include "base/result.h"
 
 namespace aerie {
+
+constexpr uint64_t kMaxLineBytes = 64ull << 20;
 
 struct Message {
   std::string role;  // system, user, assistant, tool
@@ -50,20 +58,24 @@ Result<std::vector<uint8_t>> loss_mask(const Conversation& conversation);
 // repeated id is an error with its line.
 Result<std::vector<Prompt>> load_prompts(FileSystem& fs, const std::string& path);
 
-// Where a reader stands, to be saved and given back.
+// Where a reader stands, to be saved and given back: the start of the next line, and how many lines lie before it.
 struct Cursor {
   uint64_t offset_bytes = 0;
   int64_t line = 0;
+  bool operator==(const Cursor&) const = default;
 };
 
-// Reads conversations one after another without holding the file in memory.
+// Reads conversations one after another without holding the file in memory. Reads what was there when it was opened.
 class ConversationReader {
  public:
+  // kInvalid when the cursor does not stand at the start of a line of this file: it is not the file of the cursor.
   static Result<ConversationReader> open(FileSystem& fs, const std::string& path, Cursor from = {});
   // The next one; an empty optional at the end. After kInvalid for one line the reader stands on the next line, so the
   // caller may record the reason and go on.
   Result<std::optional<Conversation>> next();
   Cursor cursor() const;
+  int64_t line() const;         // of what next() gave last, error or conversation; the first line is 1
+  uint64_t size_bytes() const;  // of the file
   ConversationReader(ConversationReader&&) noexcept;
   ConversationReader& operator=(ConversationReader&&) noexcept;
   ~ConversationReader();
@@ -74,16 +86,22 @@ class ConversationReader {
   std::unique_ptr<State> state_;
 };
 
-Result<Conversation> parse_conversation(std::string_view json_line);  // the line of any of the three forms
-std::string conversation_json(const Conversation& conversation);      // ours, one line without the line end
+// A line of any of the forms; an id is made from a content hash when it has none.
+Result<Conversation> parse_conversation(std::string_view json_line);
+// Ours, one line without the line end. Text that is no UTF-8 gets U+FFFD for its bad bytes (an answer may end in the
+// middle of a character); the ids stay exact.
+std::string conversation_json(const Conversation& conversation);
 
-// Appends conversations; each is durable when add() returned. Opening repairs a torn last line of a killed run by
-// cutting it off, and lists the ids that are already there.
+// Appends conversations; each is durable when add() returned (one write, one fdatasync). Opening repairs the torn last
+// line of a killed run by cutting it off (a whole line that only lacks its end gets it), and lists what is already
+// there. Any other line that cannot be read is kInvalid: the file is left as it is.
+// After add() failed the writer refuses further use; open the file again.
 class ConversationWriter {
  public:
   static Result<ConversationWriter> open(FileSystem& fs, const std::string& path);
-  const std::vector<std::string>& present_ids() const;
-  Status add(const Conversation& conversation);
+  // Ids with the fingerprint of the target that answered, as they were when the file was opened and added since.
+  const std::unordered_map<std::string, std::string>& present() const;
+  Status add(const Conversation& conversation);  // kExists for an id that is there
   ConversationWriter(ConversationWriter&&) noexcept;
   ConversationWriter& operator=(ConversationWriter&&) noexcept;
   ~ConversationWriter();
