@@ -1,0 +1,67 @@
+#include "draft/folder.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace aerie::layout {
+namespace {
+
+// Removes the folder when it holds nothing but an export; false when something else lies there and was left alone.
+Result<bool> remove_export(FileSystem& fs, const std::string& folder) {
+  constexpr std::array<std::string_view, 2> kOurs = {"config.json", "model.safetensors"};
+  TRY(const auto names, fs.list(folder));
+  bool whole = true;
+  for (const std::string& name : names) {
+    // A killed write_file_atomically or write_safetensors leaves a temporary beside its file, named after it.
+    const bool ours = std::any_of(kOurs.begin(), kOurs.end(), [&](std::string_view our) { return name.find(our) != name.npos; });
+    if (ours) {
+      CHECKED(fs.remove(folder + "/" + name));
+    } else {
+      whole = false;
+    }
+  }
+  if (whole) CHECKED(fs.remove(folder));
+  return whole;
+}
+
+}  // namespace
+
+Result<NewFolder> NewFolder::begin(FileSystem& fs, const std::string& path, bool overwrite) {
+  std::string trimmed = path;
+  while (trimmed.size() > 1 && trimmed.back() == '/') trimmed.pop_back();
+  if (!overwrite && fs.exists(trimmed)) {
+    return exists(fmt::format("{} is there already; export under another name, or ask for overwriting", trimmed));
+  }
+  NewFolder folder(fs, trimmed);
+  if (fs.exists(folder.temporary_)) {
+    TRY(const bool cleared, remove_export(fs, folder.temporary_));
+    if (!cleared) {
+      return exists(fmt::format("{} holds files that no export wrote; move them away and export again", folder.temporary_));
+    }
+  }
+  CHECKED(fs.make_folders(folder.temporary_));
+  return folder;
+}
+
+Result<std::string> NewFolder::commit() {
+  CHECKED(fs_->sync_folder(temporary_));
+  const std::string old = path_ + ".old";
+  const bool replaces = fs_->exists(path_);
+  if (replaces) {
+    if (fs_->exists(old)) {
+      TRY(const bool cleared, remove_export(*fs_, old));
+      if (!cleared) return exists(fmt::format("{} holds files that no export wrote; move them away and export again", old));
+    }
+    CHECKED(fs_->rename(path_, old));
+  }
+  CHECKED(fs_->rename(temporary_, path_));
+  CHECKED(fs_->sync_folder(folder_of(path_)));
+  if (!replaces) return std::string();
+  TRY(const bool cleared, remove_export(*fs_, old));
+  return cleared ? std::string() : fmt::format("files of others that lay in {} are in {} now", path_, old);
+}
+
+}  // namespace aerie::layout
