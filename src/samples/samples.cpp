@@ -102,6 +102,16 @@ Result<std::optional<Conversation>> ConversationReader::next() {
   }
 }
 
+Result<int64_t> count_samples(FileSystem& fs, const std::string& path) {
+  TRY(LineReader lines, LineReader::open(fs, path, {}));
+  for (int64_t count = 0;;) {
+    const auto line = lines.next();
+    if (!line && line.error().code != Code::kInvalid) return line.error();  // an overlong line counts as a bad one
+    if (line && !*line) return count;
+    if (!line || !trim(**line).empty()) ++count;
+  }
+}
+
 Cursor ConversationReader::cursor() const { return state_->lines.cursor(); }
 int64_t ConversationReader::line() const { return state_->lines.line(); }
 uint64_t ConversationReader::size_bytes() const { return state_->lines.size_bytes(); }

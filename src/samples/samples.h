@@ -86,6 +86,9 @@ class ConversationReader {
   std::unique_ptr<State> state_;
 };
 
+// Lines that are not empty: how many conversations a file holds, good and bad ones.
+Result<int64_t> count_samples(FileSystem& fs, const std::string& path);
+
 // A line of any of the forms; an id is made from a content hash when it has none.
 Result<Conversation> parse_conversation(std::string_view json_line);
 // Ours, one line without the line end. Text that is no UTF-8 gets U+FFFD for its bad bytes (an answer may end in the

@@ -1,0 +1,313 @@
+#include "extract/extract.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_set>
+
+#include "base/log.h"
+#include "base/progress.h"
+#include "base/text.h"
+#include "extract/chat.h"
+#include "extract/store_thread.h"
+#include "samples/samples.h"
+#include "target/probe.h"
+
+namespace aerie {
+
+void ExtractConfig::fields(FieldList& v) {
+  v("conversations", conversations, "file with conversations (JSONL)");
+  v("store", store, "folder of the store of hidden states");
+  v("boundaries", boundaries, "layer boundaries to keep, ascending; empty = 2, n/2, n-3");
+  v("dtype", dtype, "how states are stored").one_of({"BF16", "F32"});
+  v("max_length", max_length, "tokens; longer conversations are cut there").range(2, 1 << 24);
+  v("queue_mb", queue_mb, "memory for states that are captured and not written yet, in MB").range(1, 1 << 20);
+  v("patience_s", patience_s, "seconds without an answer after which the store's storage counts as failed").range(1, 86400);
+}
+
+namespace {
+
+Result<std::vector<int>> boundaries_of(const ExtractConfig& config, const TargetFacts& facts) {
+  if (config.boundaries.empty()) return default_boundaries(facts.layer_count);
+  for (size_t i = 0; i < config.boundaries.size(); ++i) {
+    const int boundary = config.boundaries[i];
+    if (boundary < 0 || boundary > facts.layer_count)
+      return invalid("extract.boundaries: " + std::to_string(boundary) + " is outside 0.." +
+                     std::to_string(facts.layer_count) + ", the boundaries of " + facts.name);
+    if (i > 0 && boundary <= config.boundaries[i - 1])
+      return invalid("extract.boundaries must ascend, but " + std::to_string(boundary) + " follows " +
+                     std::to_string(config.boundaries[i - 1]));
+  }
+  return config.boundaries;
+}
+
+StoreHeader header_of(const TargetFacts& facts, const std::vector<int>& boundaries, const std::string& dtype,
+                      const ProbeReport& report) {
+  StoreHeader header;
+  header.target_fingerprint = target_fingerprint(facts, boundaries);
+  header.target_name = facts.name;
+  header.architecture = facts.architecture;
+  header.engine = facts.engine;
+  header.weight_type = facts.weight_type;
+  header.layer_count = facts.layer_count;
+  header.hidden_size = facts.hidden_size;
+  header.vocab_size = facts.vocab_size;
+  header.boundaries = boundaries;
+  header.last_is_prenorm = true;  // the probe has proven it
+  header.dtype = dtype;
+  header.probe_json = report.json();
+  header.facts_json = JsonObject()
+                          .add({{"model_path", facts.model_path},
+                                {"intermediate_size", facts.intermediate_size},
+                                {"head_count", facts.head_count},
+                                {"kv_head_count", facts.kv_head_count},
+                                {"head_size", facts.head_size},
+                                {"context_length", facts.context_length},
+                                {"rms_norm_eps", facts.rms_norm_eps},
+                                {"rope_theta", facts.rope_theta},
+                                {"bos_id", facts.bos_id},
+                                {"eos_id", facts.eos_id},
+                                {"tied_embeddings", facts.tied_embeddings},
+                                {"engine_version", facts.engine_version},
+                                {"weights_fingerprint", facts.weights_fingerprint}})
+                          .text();
+  return header;
+}
+
+// Training needs no model file: norm and lm_head stand beside the samples. Written once.
+Status keep_head(Target& target, FileSystem& fs, const std::string& store) {
+  if (fs.exists(store + "/target_head.safetensors")) return ok_status();
+  const TargetFacts& facts = target.facts();
+  TRY(const TargetHead head, target.head());
+  const auto hidden = static_cast<int64_t>(facts.hidden_size), vocab = static_cast<int64_t>(facts.vocab_size);
+  auto view = [](std::string name, Shape shape, const std::vector<float>& values) {
+    return TensorView{std::move(name), DType::kF32, std::move(shape), std::as_bytes(std::span(values))};
+  };
+  const TensorView embeddings =
+      facts.tied_embeddings ? TensorView{} : view("embeddings", {vocab, hidden}, head.embeddings);
+  return write_target_head(fs, store, view("norm", {hidden}, head.norm), view("lm_head", {vocab, hidden}, head.lm_head),
+                           embeddings);
+}
+
+// kInvalid when what an engine gave is no capture of these tokens: it must never reach the store.
+Status check_captured(const Captured& captured, size_t tokens, size_t boundaries, size_t hidden) {
+  if (captured.row_count != static_cast<int64_t>(tokens))
+    return invalid("the engine gave " + std::to_string(captured.row_count) + " rows for " + std::to_string(tokens) +
+                   " tokens");
+  if (captured.states.size() != boundaries)
+    return invalid("the engine gave " + std::to_string(captured.states.size()) + " boundaries instead of " +
+                   std::to_string(boundaries));
+  auto check = [&](const std::vector<float>& rows, const std::string& what) -> Status {
+    if (rows.size() != tokens * hidden) return invalid(what + " has another size than its rows");
+    const auto bad = std::find_if(rows.begin(), rows.end(), [](float value) { return !std::isfinite(value); });
+    if (bad == rows.end()) return ok_status();
+    return invalid(what + " holds a value that is not finite, in the row of token " +
+                   std::to_string(static_cast<size_t>(bad - rows.begin()) / hidden));
+  };
+  for (size_t i = 0; i < boundaries; ++i)
+    CHECKED(check(captured.states[i], "boundary " + std::to_string(captured.boundaries[i])));
+  return check(captured.last, "the final state");
+}
+
+// One run over the conversations.
+class Extraction {
+ public:
+  Extraction(Target& target, const ExtractConfig& config, std::vector<int> boundaries, ConversationReader reader,
+             std::unique_ptr<StoreWriter> store, RunFolder& run, Progress& progress, std::stop_token stop)
+      : target_(target), config_(config), boundaries_(std::move(boundaries)), reader_(std::move(reader)), run_(run),
+        progress_(progress), stop_(std::move(stop)), known_(store->present()),
+        store_(std::move(store), static_cast<uint64_t>(config.queue_mb) * 1000000, config.patience_s) {}
+
+  // Everything captured is sealed when this returns, however it ends, unless the store is what failed.
+  Status run() {
+    Status worked = work();
+    if (!store_failed_) {
+      Status finished = store_.finish([this] { return drain(); });
+      if (finished) finished = drain();
+      if (!finished) return finished;
+    }
+    return worked;
+  }
+
+  ExtractStats stats;
+  std::string first_reason;
+
+ private:
+  Status work() {
+    for (;;) {
+      CHECKED(drain());
+      if (stop_.stop_requested()) return cancelled("extracting was stopped");
+      auto conversation = reader_.next();
+      if (!conversation) {
+        if (conversation.error().code != Code::kInvalid) return std::move(conversation).error();
+        ++stats.conversations;
+        CHECKED(skip(name_of(config_.conversations) + ":" + std::to_string(reader_.line()), conversation.error().what));
+        continue;
+      }
+      if (!*conversation) return ok_status();
+      ++stats.conversations;
+      CHECKED(take(**conversation));
+    }
+  }
+
+  Status take(const Conversation& conversation) {
+    if (!seen_.insert(conversation.id).second) {
+      ++stats.repeated;
+      log_warning("conversation_repeated", place() + " repeats the id \"" + conversation.id + "\"; the first one counts");
+      return ok_status();
+    }
+    if (known_.contains(conversation.id)) {
+      ++stats.already_there;
+      return ok_status();
+    }
+    CHECKED(check_target(conversation));
+    auto captured = capture(conversation);
+    if (!captured) {
+      if (captured.error().code != Code::kInvalid) return std::move(captured).error().under("conversation " + conversation.id);
+      return skip(conversation.id, captured.error().what);
+    }
+    bad_in_row_ = 0;
+    return push(*std::move(captured));
+  }
+
+  Status check_target(const Conversation& conversation) const {
+    const std::string& ours = target_.facts().weights_fingerprint;
+    if (conversation.token_ids.empty() || conversation.target_fingerprint.empty() ||
+        conversation.target_fingerprint == ours)
+      return ok_status();
+    return invalid(place() + ": conversation \"" + conversation.id + "\" was made with the target " +
+                   conversation.target_fingerprint + ", but this one (" + target_.facts().name + ") is " + ours +
+                   "; its token ids mean nothing here: generate answers with this target");
+  }
+
+  Result<StoreWork> capture(const Conversation& conversation) {
+    TRY(Tokens tokens, tokens_of(target_, conversation));
+    const auto most = static_cast<size_t>(config_.max_length);
+    const bool too_long = tokens.ids.size() > most;
+    if (too_long) {
+      tokens.ids.resize(most);
+      tokens.mask.resize(most);
+    }
+    if (tokens.ids.size() < 2) return invalid("it has fewer than two tokens");
+    if (std::find(tokens.mask.begin(), tokens.mask.end(), 1) == tokens.mask.end())
+      return invalid("no token of an answer lies within its first " + std::to_string(tokens.ids.size()) + " tokens");
+    StoreWork work;
+    const double start_s = real_clock().monotonic_s();
+    TRY(work.captured, target_.capture(tokens.ids, boundaries_, stop_));
+    stats.engine_seconds += real_clock().monotonic_s() - start_s;
+    CHECKED(check_captured(work.captured, tokens.ids.size(), boundaries_.size(),
+                           static_cast<size_t>(target_.facts().hidden_size)));
+    stats.cut += too_long ? 1 : 0;
+    work.id = conversation.id;
+    work.ids = std::move(tokens.ids);
+    work.mask = std::move(tokens.mask);
+    return work;
+  }
+
+  // Records a conversation that can never be extracted.
+  Status skip(const std::string& id, const std::string& reason) {
+    if (known_.contains(id)) {
+      ++stats.already_there;
+      return ok_status();
+    }
+    log_warning("sample_skipped", id + " is left out: " + reason, {{"id", id}});
+    if (first_reason.empty()) first_reason = id + ": " + reason;
+    if (++bad_in_row_ >= kMaxBadInRow)
+      return invalid(std::to_string(bad_in_row_) + " conversations in a row could not be extracted, the last, " + id +
+                     ": " + reason + "; the file does not fit the target, or the target is broken");
+    StoreWork work;
+    work.id = id;
+    work.skip_reason = reason;
+    return push(std::move(work));
+  }
+
+  Status push(StoreWork work) {
+    auto waiting = [this]() -> Status {
+      if (stop_.stop_requested()) return cancelled("extracting was stopped while the store was busy");
+      return drain();
+    };
+    Status pushed = store_.push(std::move(work), waiting);
+    if (!pushed) store_failed_ = pushed.error().code != Code::kCancelled;
+    return pushed;
+  }
+
+  // Counts what the store has made durable since.
+  Status drain() {
+    for (const Committed& committed : store_.take()) {
+      for (size_t i = 0; i < committed.skipped_ids.size(); ++i) {
+        ++stats.skipped;
+        CHECKED(run_.event("sample_skipped", {{"id", committed.skipped_ids[i]}, {"reason", committed.skipped_reasons[i]}}));
+      }
+      if (committed.samples == 0) continue;
+      stats.stored += committed.samples;
+      stats.tokens += committed.tokens;
+      CHECKED(run_.event("shard_sealed", {{"samples", committed.samples}, {"tokens", committed.tokens},
+                                          {"samples_total", stats.stored}, {"tokens_total", stats.tokens}}));
+      progress_.advance(committed.samples, committed.tokens);
+    }
+    progress_.tick();
+    return ok_status();
+  }
+
+  std::string place() const { return config_.conversations + ":" + std::to_string(reader_.line()); }
+
+  Target& target_;
+  const ExtractConfig& config_;
+  std::vector<int> boundaries_;
+  ConversationReader reader_;
+  RunFolder& run_;
+  Progress& progress_;
+  std::stop_token stop_;
+  std::unordered_set<std::string> known_;  // in the store before this run; the store itself is the thread's now
+  std::unordered_set<std::string> seen_;
+  StoreThread store_;
+  int64_t bad_in_row_ = 0;
+  bool store_failed_ = false;
+};
+
+std::string counts_text(const ExtractStats& stats) {
+  return std::to_string(stats.stored) + " samples stored (" + std::to_string(stats.tokens) + " tokens), " +
+         std::to_string(stats.already_there) + " were there, " + std::to_string(stats.skipped) + " left out";
+}
+
+Status tell_end(RunFolder& run, const ExtractStats& stats, const Status& worked) {
+  return run.event(worked ? "extract_done" : "extract_failed",
+                   {{"conversations", stats.conversations}, {"stored", stats.stored}, {"tokens", stats.tokens},
+                    {"already_there", stats.already_there}, {"skipped", stats.skipped}, {"repeated", stats.repeated},
+                    {"cut", stats.cut}, {"seconds", stats.seconds}, {"engine_seconds", stats.engine_seconds},
+                    {"error", worked ? "" : worked.error().what}});
+}
+
+}  // namespace
+
+Result<ExtractStats> extract(Target& target, const ExtractConfig& config, const StoreConfig& store_config,
+                             RunFolder& run, std::stop_token stop, FileSystem& fs) {
+  const double start_s = real_clock().monotonic_s();
+  TRY(const std::vector<int> boundaries, boundaries_of(config, target.facts()));
+  TRY(const int64_t total, count_samples(fs, config.conversations));
+  if (total == 0) return invalid(config.conversations + " holds no conversation");
+  TRY(ConversationReader reader, ConversationReader::open(fs, config.conversations));
+  TRY(const ProbeReport report, probe(target, boundaries, stop));
+  CHECKED(run.event("probe", {{"passed", report.passed()}}, "\"report\":" + report.json()));
+  const StoreHeader header = header_of(target.facts(), boundaries, config.dtype, report);
+  TRY(auto store, StoreWriter::open(fs, config.store, header, store_config));
+  CHECKED(keep_head(target, fs, config.store));
+  const auto before = std::min(static_cast<int64_t>(store->present().size()), total);
+  CHECKED(run.event("extract_started", {{"conversations", total}, {"already_there", before}, {"store", config.store},
+                                        {"target", header.target_fingerprint}}));
+
+  Progress progress({"extract", "samples", total, before, "tokens"}, &run);
+  Extraction extraction(target, config, boundaries, std::move(reader), std::move(store), run, progress, stop);
+  Status worked = extraction.run();
+  ExtractStats& stats = extraction.stats;
+  stats.seconds = real_clock().monotonic_s() - start_s;
+  const Status told = tell_end(run, stats, worked);
+  if (!worked) return std::move(worked).error().under("extracting hidden states (" + counts_text(stats) + ")");
+  CHECKED(told);
+  if (stats.stored + stats.already_there == 0)
+    return invalid("none of the " + std::to_string(total) + " conversations of " + config.conversations +
+                   " could be extracted; the first, " + extraction.first_reason);
+  progress.finish(counts_text(stats));
+  return stats;
+}
+
+}  // namespace aerie
