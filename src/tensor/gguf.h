@@ -2,6 +2,8 @@
 //
 // A GgufFile maps the file; tensor bytes live as long as it does. Metadata is copied out. Reading is safe from several
 // threads. A file that lies about its sizes is kCorrupt with the place; something that is no GGUF is kInvalid.
+// A hostile file costs no more than a small multiple of its own size: counts and lengths are checked against the bytes
+// that are left before anything is allocated, and metadata of more than 8,388,608 values is refused.
 // Tensor dimensions keep GGUF's order here: ne[0] is the fastest, so a row-major [rows, columns] has ne {columns, rows}.
 #pragma once
 
@@ -46,14 +48,16 @@ class GgufFile {
 
   const std::vector<std::pair<std::string, GgufValue>>& metadata() const { return metadata_; }
   const GgufValue* find(std::string_view key) const;  // null when absent
+  // kNotFound when absent, kInvalid when it is of another kind; both name file and key.
   Result<std::string> text(std::string_view key) const;
   Result<int64_t> integer(std::string_view key) const;
-  Result<double> number(std::string_view key) const;
+  Result<double> number(std::string_view key) const;  // floats and integers
   const std::vector<GgufTensor>& tensors() const { return tensors_; }
   const GgufTensor* find_tensor(std::string_view name) const;
 
  private:
   GgufFile() = default;
+  std::string where_;
   std::vector<MappedFile> file_;  // empty when parsed from borrowed bytes, else one
   std::vector<std::pair<std::string, GgufValue>> metadata_;
   std::vector<GgufTensor> tensors_;
