@@ -61,5 +61,6 @@ if(AERIE_LLAMA)
   endif()
 endif()
 
-find_file(AERIE_CHART_JS NAMES chart.min.js Chart.min.js chart.js
+# For the report page: the build for plain script elements, minified if there is one. Absent: the page shows tables only.
+find_file(AERIE_CHART_JS NAMES chart.umd.min.js chart.umd.js chart.min.js Chart.min.js
   PATHS /usr/share/javascript/chart.js /usr/share/nodejs/chart.js/dist NO_DEFAULT_PATH)

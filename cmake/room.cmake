@@ -74,3 +74,14 @@ function(aerie_room name)
       PROPERTIES LABELS ${name} TIMEOUT 300 ENVIRONMENT "OMP_NUM_THREADS=2;OMP_WAIT_POLICY=PASSIVE")
   endif()
 endfunction()
+
+# aerie_embed(SOURCE MACRO FILE): SOURCE may embed FILE, whose path is in MACRO, and is compiled again when FILE changes.
+# Without FILE the macro is not defined.
+function(aerie_embed source macro file)
+  if(file AND EXISTS "${file}")
+    set_property(SOURCE ${source} APPEND PROPERTY COMPILE_DEFINITIONS "${macro}=\"${file}\"")
+    set_property(SOURCE ${source} APPEND PROPERTY OBJECT_DEPENDS "${file}")
+  else()
+    message(STATUS "${macro}: no such file, ${source} goes without it")
+  endif()
+endfunction()

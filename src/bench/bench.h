@@ -185,6 +185,11 @@ double tie_tolerance(const std::string& weight_type, const std::string& kv_type)
 // "drafting a token costs 0.31 of a plain step and checking 5 at once costs 3.90: ..."
 std::string cost_sentence(const WayResult& way);
 
+// How many answers are the target's own, and what explains the others.
+std::string equality_sentence(const BenchResult& result);
+// Who wins, by how much, and whether the answers stayed the same; one paragraph.
+std::string bench_verdict(const BenchResult& result);
+
 // Cuts an answer into drafted and target-made pieces at places where its text can be cut.
 std::vector<AnswerPiece> answer_pieces(const Decoded& answer,
                                        const std::function<Result<std::string>(std::span<const int32_t>)>& detokenize);
