@@ -63,6 +63,7 @@ struct Decoded {
   std::vector<int> drafted;        // for each round: tokens proposed (plain: 0)
   std::vector<int> accepted;       // for each round: of these, tokens the target agreed with; a round yields accepted + 1
                                    // ids (the last round may be cut by max_tokens or the end token; what was cut is not counted)
+  std::vector<std::vector<int32_t>> drafts;  // for each round: the tokens proposed
   double prefill_s = 0;            // all prompt rows but the last, target and draft together
   double draft_s = 0;              // proposing, and keeping the draft's states true (encoder and refill included)
   double verify_s = 0;             // the target's passes (plain: its single steps)
