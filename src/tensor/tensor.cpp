@@ -65,6 +65,17 @@ Error wrong_dtype(const TensorView& tensor, std::string_view wanted) {
                  std::string(wanted));
 }
 
+// Without branches, so that loops over it become vector code.
+inline uint16_t rounded_bf16(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  // Rounding could carry a NaN's payload into infinity: keep its top bits and make it quiet.
+  const uint32_t nan = (bits >> 16) | 0x0040;
+  const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
+}
+
+inline float widened_bf16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+
 }  // namespace
 
 size_t size_of(DType dtype) { return row_of(dtype).size_bytes; }
@@ -102,7 +113,7 @@ Tensor tensor_f32(std::string name, Shape shape, std::span<const float> values) 
 
 Tensor tensor_bf16(std::string name, Shape shape, std::span<const float> values) {
   std::vector<uint16_t> rounded(values.size());
-  for (size_t i = 0; i < values.size(); ++i) rounded[i] = bf16_of(values[i]);
+  bf16_of(values, rounded);
   return tensor_of<uint16_t>(std::move(name), DType::kBF16, std::move(shape), rounded);
 }
 
@@ -122,7 +133,7 @@ Result<std::vector<float>> to_floats(const TensorView& tensor) {
       if (count) std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
       return values;
     case DType::kBF16:
-      for (size_t i = 0; i < count; ++i) values[i] = float_of_bf16(element<uint16_t>(tensor, i));
+      for (size_t i = 0; i < count; ++i) values[i] = widened_bf16(element<uint16_t>(tensor, i));
       return values;
     case DType::kF16:
       for (size_t i = 0; i < count; ++i) values[i] = float_of_f16(element<uint16_t>(tensor, i));
@@ -150,15 +161,22 @@ Result<std::vector<int64_t>> to_int64(const TensorView& tensor) {
   }
 }
 
-uint16_t bf16_of(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  // Rounding could carry a NaN's payload into infinity: keep its top bits and make it quiet.
-  const auto nan = static_cast<uint16_t>((bits >> 16) | 0x0040);
-  const auto rounded = static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-  return (bits & 0x7fffffff) > 0x7f800000 ? nan : rounded;
+uint16_t bf16_of(float value) { return rounded_bf16(value); }
+float float_of_bf16(uint16_t bits) { return widened_bf16(bits); }
+
+void bf16_of(std::span<const float> values, std::span<uint16_t> into) {
+  assert(values.size() == into.size());
+  const float* from = values.data();
+  uint16_t* to = into.data();
+  for (size_t i = 0; i < values.size(); ++i) to[i] = rounded_bf16(from[i]);
 }
 
-float float_of_bf16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+void floats_of_bf16(std::span<const uint16_t> bits, std::span<float> into) {
+  assert(bits.size() == into.size());
+  const uint16_t* from = bits.data();
+  float* to = into.data();
+  for (size_t i = 0; i < bits.size(); ++i) to[i] = widened_bf16(from[i]);
+}
 
 uint16_t f16_of(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);

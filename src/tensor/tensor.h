@@ -56,5 +56,8 @@ uint16_t bf16_of(float value);  // round to nearest even; NaN stays NaN
 float float_of_bf16(uint16_t bits);
 uint16_t f16_of(float value);   // IEEE half, round to nearest even, overflow to infinity
 float float_of_f16(uint16_t bits);
+// The same for many at once; both spans have the same length.
+void bf16_of(std::span<const float> values, std::span<uint16_t> into);
+void floats_of_bf16(std::span<const uint16_t> bits, std::span<float> into);
 
 }  // namespace aerie

@@ -75,6 +75,20 @@ TEST(BF16, KeepsANaNWhosePayloadSitsInTheLowBits) {
   EXPECT_TRUE(std::isnan(float_of_bf16(bf16_of(std::bit_cast<float>(0xffffffffu)))));
 }
 
+TEST(BF16, OfManyValuesIsTheSameAsOfEach) {
+  std::vector<float> values;
+  for (uint32_t i = 0; i < 100000; ++i) values.push_back(std::bit_cast<float>(i * 42949u));
+  values.push_back(std::numeric_limits<float>::quiet_NaN());
+  std::vector<uint16_t> bits(values.size());
+  std::vector<float> back(values.size());
+  bf16_of(values, bits);
+  floats_of_bf16(bits, back);
+  for (size_t i = 0; i < values.size(); ++i) {
+    ASSERT_EQ(bits[i], bf16_of(values[i])) << values[i];
+    ASSERT_EQ(std::bit_cast<uint32_t>(back[i]), std::bit_cast<uint32_t>(float_of_bf16(bits[i]))) << values[i];
+  }
+}
+
 TEST(DTypes, AreFoundByTheirNamesAndUnknownOnesAreNamed) {
   for (int i = 0; i <= static_cast<int>(DType::kF64); ++i) {
     const auto dtype = static_cast<DType>(i);
