@@ -36,7 +36,7 @@ std::string json_number(double value);
 class JsonObject {
  public:
   JsonObject& add(const Field& field);
-  JsonObject& add(const Fields& fields);
+  JsonObject& add_all(const Fields& fields);
   // Adds a member whose value is JSON already.
   JsonObject& add_json(std::string_view name, std::string_view json);
   std::string text() const { return body_ + "}"; }

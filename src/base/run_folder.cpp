@@ -1,0 +1,154 @@
+#include "base/run_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+
+#include "base/log.h"
+#include "base/text.h"
+
+namespace aerie {
+namespace {
+
+std::string first_line(const std::string& path) {
+  const auto text = read_file(real_file_system(), path, 1 << 20);
+  return text ? std::string(trim(split(*text, '\n').front())) : "";
+}
+
+// Kernel files such as boot_id say size 0, so they are read until they end.
+std::string kernel_text(const char* path) {
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return "";
+  char text[256];
+  const ssize_t got = ::read(fd, text, sizeof text);
+  ::close(fd);
+  return got <= 0 ? "" : std::string(trim(std::string_view(text, static_cast<size_t>(got))));
+}
+
+std::string host_name() {
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+}  // namespace
+
+struct RunFolder::State {
+  std::string path;
+  const Clock* clock = nullptr;
+  int lock_fd = -1;
+  JsonObject facts;  // members of run.json that do not change
+  bool finished = false;
+  std::mutex mutex;
+  std::unique_ptr<WritableFile> events;
+
+  ~State() {
+    if (lock_fd >= 0) ::close(lock_fd);  // gives up the flock
+  }
+
+  Status write_run_json(const std::string& state, const std::string& sentence) {
+    JsonObject json = facts;
+    json.add({"state", state}).add({"message", sentence}).add({"updated", utc_text(clock->wall_s())});
+    return write_file_atomically(real_file_system(), path + "/run.json", json.text() + "\n");
+  }
+};
+
+namespace {
+
+Result<int> take_lock(const std::string& folder) {
+  const std::string path = folder + "/lock";
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (fd < 0) return from_errno(errno, "making the lock file " + path);
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    const int error_number = errno;
+    const std::string holder = first_line(path);
+    ::close(fd);
+    if (error_number != EWOULDBLOCK) return from_errno(error_number, "locking " + path);
+    return unavailable("run folder " + folder + " is in use by process " + (holder.empty() ? "(unknown)" : holder) +
+                       ": wait for it, stop it, or name another folder");
+  }
+  const std::string pid = std::to_string(::getpid()) + "\n";
+  if (::ftruncate(fd, 0) != 0 || ::pwrite(fd, pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
+    const Error error = from_errno(errno, "writing " + path);
+    ::close(fd);
+    return error;
+  }
+  return fd;
+}
+
+// A killed run may leave half a line at the end, into which the next event would be written.
+Result<std::unique_ptr<WritableFile>> open_events(const std::string& path) {
+  FileSystem& fs = real_file_system();
+  bool torn = false;
+  if (const auto facts = fs.info(path); facts.ok() && facts->size_bytes > 0) {
+    TRY(const std::unique_ptr<ReadableFile> file, fs.open(path));
+    std::byte last{};
+    CHECKED(file->read_at(file->size_bytes() - 1, {&last, 1}));
+    torn = last != std::byte{'\n'};
+  }
+  TRY(std::unique_ptr<WritableFile> events, fs.create(path, Create::kAppend));
+  if (torn) CHECKED(events->write(as_bytes("\n")));
+  return events;
+}
+
+}  // namespace
+
+RunFolder::RunFolder(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Result<std::unique_ptr<RunFolder>> RunFolder::open(const std::string& path, const std::vector<std::string>& argv,
+                                                   const std::string& resolved_config, const Clock& clock) {
+  FileSystem& fs = real_file_system();
+  CHECKED(fs.make_folders(path));
+  auto state = std::make_unique<State>();
+  state->path = path;
+  state->clock = &clock;
+  TRY(state->lock_fd, take_lock(path));
+  TRY(state->events, open_events(path + "/events.jsonl"));
+  state->facts.add_json("argv", json_array(argv))
+      .add({"version", version_text()})
+      .add({"host", host_name()})
+      .add({"pid", ::getpid()})
+      .add({"boot_id", kernel_text("/proc/sys/kernel/random/boot_id")})
+      .add({"start_time", utc_text(clock.wall_s())});
+  CHECKED(state->write_run_json("running", ""));
+  if (!resolved_config.empty()) CHECKED(write_file_atomically(fs, path + "/config.toml", resolved_config));
+  CHECKED(set_log_file(path + "/log.jsonl"));
+  return std::unique_ptr<RunFolder>(new RunFolder(std::move(state)));
+}
+
+RunFolder::~RunFolder() {
+  if (!state_->finished)
+    if (const Status status = state_->write_run_json("interrupted", ""); !status.ok())
+      log_warning("run_state_lost", status.error().what);
+  (void)set_log_file("").ok();  // closing cannot fail in a way that someone could act on
+}
+
+const std::string& RunFolder::path() const { return state_->path; }
+
+Status RunFolder::event(const std::string& name, const Fields& fields, const std::string& extra_json_members) {
+  JsonObject json;
+  json.add({"t", state_->clock->wall_s()}).add({"event", name}).add_all(fields);
+  std::string line = json.text();
+  if (!extra_json_members.empty()) line.insert(line.size() - 1, "," + extra_json_members);
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  return state_->events->write(as_bytes(line + "\n"));
+}
+
+Status RunFolder::progress(const std::string& json) {
+  return write_file_atomically(real_file_system(), file("progress.json"), json + "\n");
+}
+
+Status RunFolder::finish(const std::string& end_state, const std::string& sentence) {
+  state_->finished = true;
+  return state_->write_run_json(end_state, sentence);
+}
+
+std::string version_text() {
+  return "aerie " AERIE_VERSION " (g++ " __VERSION__ ")";
+}
+
+}  // namespace aerie
