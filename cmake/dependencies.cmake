@@ -23,8 +23,12 @@ if(AERIE_TORCH AND TORCH_ROOT AND EXISTS "${TORCH_ROOT}/lib/libtorch_cpu.so")
     set_target_properties(aerie_${name} PROPERTIES IMPORTED_LOCATION "${TORCH_ROOT}/lib/lib${name}.so")
   endforeach()
   add_library(aerie_torch INTERFACE)
+  # The wheel carries headers of its own fmt (another version) in the same folder: ours must be found first, or nothing links.
+  find_path(AERIE_FMT_INCLUDE fmt/core.h REQUIRED)
+  file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/torch-first")
+  file(CREATE_LINK "${AERIE_FMT_INCLUDE}/fmt" "${CMAKE_BINARY_DIR}/torch-first/fmt" SYMBOLIC)
   target_include_directories(aerie_torch SYSTEM INTERFACE
-    "${TORCH_ROOT}/include" "${TORCH_ROOT}/include/torch/csrc/api/include")
+    "${CMAKE_BINARY_DIR}/torch-first" "${TORCH_ROOT}/include" "${TORCH_ROOT}/include/torch/csrc/api/include")
   target_link_libraries(aerie_torch INTERFACE aerie_torch_cpu aerie_c10)
   if(EXISTS "${TORCH_ROOT}/lib/libtorch_cuda.so")
     foreach(name torch_cuda c10_cuda)
