@@ -57,7 +57,10 @@ if(AERIE_LLAMA)
     add_library(aerie_llama INTERFACE)
     target_include_directories(aerie_llama SYSTEM INTERFACE "${AERIE_LLAMA_PRIVATE}/common" "${AERIE_LLAMA_PRIVATE}"
       "${AERIE_LLAMA_PRIVATE}/vendor")
-    target_link_libraries(aerie_llama INTERFACE ${AERIE_LLAMA_COMMON} llama ggml::ggml)
+    # Upstream does not install libllama-common, so its own search path leads to a build tree that is gone: the program
+    # itself must ask for ggml, which its search path finds.
+    target_link_libraries(aerie_llama INTERFACE ${AERIE_LLAMA_COMMON} llama ggml::ggml
+      "-Wl,--push-state,--no-as-needed,${LLAMA_LIB_DIR}/libggml.so,${LLAMA_LIB_DIR}/libggml-base.so,--pop-state")
     add_library(aerie::llama ALIAS aerie_llama)
     list(APPEND CMAKE_BUILD_RPATH ${LLAMA_LIB_DIR})
     message(STATUS "llama.cpp: ${LLAMA_LIB_DIR} (${LLAMA_BUILD_COMMIT})")

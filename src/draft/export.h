@@ -38,7 +38,7 @@ struct ExportOptions {
   WeightType type = WeightType::kBF16;
   // The target's facts as they stand in the store's header (StoreHeader::facts_json): architecture, bos_id, eos_id,
   // model_path are used where they are; empty is allowed. What the draft computes comes from the checkpoint alone.
-  std::string facts_json;
+  std::string facts_json = {};
 };
 
 struct ExportReport {

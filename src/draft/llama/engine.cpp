@@ -189,6 +189,8 @@ Result<std::vector<int32_t>> Engine::propose(int32_t last, int position, const s
   params.prompt = &before;
   params.result = &chain;
   common_speculative_draft(speculative_.get());
+  // The chain's slots hold the draft's own states; refresh() writes true ones in their place.
+  llama_memory_seq_rm(llama_get_memory(drafting_.get()), 0, position, -1);
   return chain;
 }
 
