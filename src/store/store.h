@@ -5,10 +5,11 @@
 //   skipped.jsonl              samples that could not be extracted, with the reason
 //   target_head.safetensors    norm [H], lm_head [V, H], embeddings [V, H] (left out when tied) of the target, F32
 //
-// A StoreWriter holds one shard in memory budget-bounded form and publishes it by link + folder sync; a kill at any
-// moment loses at most the unsealed shard and never a published one. One writer a store (parts, claims and several
-// writers come with the next step; the shard header already carries writer and attempt). A StoreReader is safe from
-// several threads. Damage is kCorrupt and names shard, sample and tensor.
+// A StoreWriter collects samples in memory up to StoreConfig::shard_mb and publishes them as a shard by link + folder
+// sync; a kill at any moment loses at most what is not sealed and never a published shard. One process writes a store at
+// a time (a lock; kUnavailable names the holder), and one thread uses a writer. Parts, claims and several writers come
+// with the next step; the shard header already has their places. A StoreReader is safe from several threads; it sees
+// the shards that were sealed when it was opened. Damage is kCorrupt and names shard, sample and tensor.
 #pragma once
 
 #include <cstdint>
@@ -58,18 +59,23 @@ struct StoreConfig {
 
 class StoreWriter {
  public:
-  // Makes the store, or opens it to go on; a header that differs is kInvalid and names the field and both values.
+  // Makes the store, or opens it to go on; a header that differs is kInvalid and names the field and both values (name,
+  // probe and facts of the target are for people and may differ). Removes what an earlier writer left unfinished.
   static Result<std::unique_ptr<StoreWriter>> open(FileSystem& fs, const std::string& path, const StoreHeader& header,
                                                    const StoreConfig& config);
   ~StoreWriter();  // drops what is not sealed
 
   // Ids that need no work: stored, or skipped for a reason that stays.
   const std::unordered_set<std::string>& present() const;
-  // Adds a sample to the open shard; seals it when it is full or old. kInvalid for shapes that do not fit or for values
-  // that are not finite. Returns the ids that became durable by this call.
+  // Adds a sample to the open shard; seals it when it is full or old. Returns the ids that became durable by this call.
+  // kInvalid, and only then is the sample itself at fault: shapes that do not fit, values that are not finite, a state
+  // of zeros only. kExists: an id that is stored, skipped, or given before with other tokens.
+  // Any other failure is the disk's (kFull, ...): nothing published is hurt and what was taken stays in memory. The
+  // same call may be made again when the cause is gone; a sample that was taken already is not taken twice.
   Result<std::vector<std::string>> add(const Sample& sample);
-  // Seals the open shard; returns the ids that became durable.
+  // Seals the open shard; returns the ids that became durable. Failures as above, never kInvalid.
   Result<std::vector<std::string>> seal();
+  // Records durably that a sample cannot be extracted. kExists for an id that is present.
   Status skip(const std::string& id, const std::string& reason);
 
   struct State;
