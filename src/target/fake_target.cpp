@@ -253,7 +253,8 @@ Status FakeTarget::generate(const std::vector<GenerateRequest>& requests, const 
 Result<Captured> FakeTarget::capture(std::span<const int32_t> ids, std::span<const int> boundaries,
                                      std::stop_token stop) {
   const int call = ++captures_;
-  const FakeFaults& faults = state_->options.faults;
+  FakeFaults faults = state_->options.faults;
+  if (call < faults.from_capture) faults = {.delay_s = faults.delay_s};
   if (faults.delay_s > 0) wait_s(faults.delay_s, stop);
   if (stop.stop_requested()) return cancelled("capturing was stopped");
   if (call == faults.fail_capture_at)

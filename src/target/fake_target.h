@@ -19,6 +19,7 @@
 namespace aerie {
 
 struct FakeFaults {
+  int from_capture = 0;             // wrong captures begin with this call (1 = the first); 0 = at once
   bool swap_rows = false;           // rows 2k and 2k+1 of everything captured change places
   bool boundary_off_by_one = false; // boundary b gives what enters layer b + 1 (the last one stays)
   bool last_one_layer_early = false;  // the final state misses the last layer
@@ -40,7 +41,7 @@ struct FakeOptions {
   uint64_t seed = 1;   // other weights, another fingerprint
   bool tied_embeddings = false;
   bool chat_template = true;  // false: render() refuses, as for a base model
-  FakeFaults faults;
+  FakeFaults faults = {};
 };
 
 class FakeTarget : public Target {
