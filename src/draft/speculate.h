@@ -11,27 +11,9 @@
 #include <vector>
 
 #include "base/random.h"
+#include "target/choose.h"
 
 namespace aerie {
-
-struct SampleRule {
-  double temperature = 0;  // 0 = greedy: the best logit, the lowest id on ties
-  double top_p = 1;        // keep the smallest set of best tokens whose probability reaches this
-  int top_k = 0;           // keep this many best tokens first; 0 = all
-};
-
-// Probabilities after temperature, top-k and top-p, [V]; greedy gives a single 1. A logit of -infinity has probability 0.
-std::vector<double> distribution(std::span<const float> logits, const SampleRule& rule);
-
-// The index drawn by a uniform number in [0, 1).
-int32_t draw(std::span<const double> probabilities, double unit);
-
-struct Choice {
-  int32_t id = 0;
-  float gap = 0;  // best minus second-best logit, before the rule; +infinity when there is no second
-};
-// One token by the rule; takes exactly one number from `random` when temperature > 0, and none when greedy.
-Choice choose(std::span<const float> logits, const SampleRule& rule, Random& random);
 
 // Draft probabilities [Vd] as probabilities over the target's vocabulary: target id = i + d2t[i], zero elsewhere.
 std::vector<double> scatter_to_target(std::span<const double> draft, std::span<const int64_t> d2t_offsets, int vocab_size);

@@ -119,4 +119,7 @@ struct TargetConfig {
 // Opens what the config names: llama (embedded), later vllm and sglang. An engine that this binary lacks is kInvalid.
 Result<std::unique_ptr<Target>> open_target(const TargetConfig& config);
 
+// Version of the llama.cpp in this binary; empty when it has none.
+std::string llama_version_text();
+
 }  // namespace aerie

@@ -1,0 +1,53 @@
+#include "target/target.h"
+
+#include "base/hash.h"
+#include "base/text.h"
+#ifdef AERIE_HAVE_LLAMA
+#include "target/llama/llama_target.h"
+#endif
+
+namespace aerie {
+
+void TargetConfig::fields(FieldList& v) {
+  v("kind", kind, "which engine: llama (a GGUF file, embedded)").one_of({"llama"});
+  v("model", model, "the target's GGUF file");
+  v("context", context, "tokens of prompt and answer together").range(16, 1 << 22);
+  v("batch", batch, "tokens of one pass through the model").range(8, 1 << 16);
+  v("threads", threads, "threads of the engine; 0 = all cores").range(0, 4096);
+  v("parallel", parallel, "answers written side by side").range(1, 256);
+  v("kv_type", kv_type, "number type of the key-value cache").one_of({"f16", "f32", "q8_0"});
+  v("flash_attention", flash_attention, "uses flash attention where the engine has it");
+}
+
+Result<std::vector<int>> default_boundaries(int layer_count) {
+  if (layer_count < 7)
+    return invalid("a target of " + std::to_string(layer_count) +
+                   " layers has no three different default boundaries {2, n/2, n-3}: name boundaries, at least 7 layers are needed without");
+  return std::vector<int>{2, layer_count / 2, layer_count - 3};
+}
+
+std::string target_fingerprint(const TargetFacts& facts, std::span<const int> boundaries) {
+  Sha256 hash;
+  hash.add("aerie-target-1\n").add(facts.weights_fingerprint).add("\nboundaries");
+  for (int boundary : boundaries) hash.add(" " + std::to_string(boundary));
+  hash.add("\nlast pre-norm rms\n");
+  return hash.hex().substr(0, 32);
+}
+
+Result<std::unique_ptr<Target>> open_target(const TargetConfig& config) {
+#ifdef AERIE_HAVE_LLAMA
+  return open_llama_target(config);
+#else
+  return invalid("opening " + config.model + " needs llama.cpp, and this binary was built without it: run scripts/bootstrap and build again");
+#endif
+}
+
+std::string llama_version_text() {
+#ifdef AERIE_HAVE_LLAMA
+  return llama_library_version();
+#else
+  return "";
+#endif
+}
+
+}  // namespace aerie
