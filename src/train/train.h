@@ -21,11 +21,12 @@ struct TrainConfig {
   bool norm_before_residual = false;
   bool norm_before_fc = false;
   std::string lm_head_init = "target";  // target | random
+  std::string fc_init = "identity";     // identity | random
   std::string mask = "predicted";       // predicted | input | unshifted
   double step_decay = 0.8;
   int epochs = 10;
   int max_steps = 0;              // 0 = epochs decide
-  double time_limit_s = 0;        // 0 = none; the schedule is fitted to it after the first steps
+  double time_limit_s = 0;        // 0 = none; otherwise the learning rate falls with time so that it ends where time does
   int batch_tokens = 2048;        // tokens a step, samples are never cut below max_length
   int max_length = 2048;          // longer samples are cut there
   double lr = 1e-4;
@@ -36,11 +37,13 @@ struct TrainConfig {
   double weight_decay = 0;
   double clip_norm = 0.5;
   double validation_share = 0.05;
+  int validation_tokens = 4096;   // of the validation samples, this many at most are looked at
   int64_t seed = 1;
-  int eval_every = 100;           // steps
+  int eval_every = 0;             // steps; 0 = ten times a run
   int checkpoint_every = 100;     // steps
+  double checkpoint_every_s = 60; // and also after this time
   int threads = 0;                // 0 = all cores
-  std::string device = "auto";    // auto | cpu | cuda
+  std::string device = "auto";    // auto | cpu; cuda is refused by this build
 
   void fields(FieldList& v);
 };
@@ -56,7 +59,12 @@ struct TrainResult {
   std::string last_checkpoint;
 };
 
-// Writes <run>/checkpoints/{last,best}/draft.safetensors and what is needed to resume; resumes from `last` when it is there.
+// Writes into <run>/checkpoints, each file whole or not at all:
+//   last/resume.safetensors   weights, optimizer moments and state of one save, together in one file; what a run goes on from
+//   last/draft.safetensors    the draft of the same save
+//   best/draft.safetensors    the draft with the best acceptance estimate on validation samples
+// Goes on from last/resume.safetensors when it is there; a store, vocabulary or setting that differs is kInvalid and named.
+// On one machine with the same thread count the result of a resumed run is bitwise that of a straight one (no time limit).
 Result<TrainResult> train(const std::string& store_path, const TrainConfig& config, RunFolder& run, std::stop_token stop);
 
 }  // namespace aerie

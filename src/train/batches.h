@@ -1,0 +1,50 @@
+// Samples of a store for training: which ones, in what order, in which batches, and read ahead on a thread of its own.
+//
+// A split never depends on order or count of samples, only on each sample's id, so a sample never changes sides when the
+// store grows. Data order depends on seed and epoch alone. BatchReader owns one thread, holds at most `most_bytes` (and one
+// batch at least), and is used by one thread; waiting for a batch ends with kTimeout after a deadline. Private to train.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "store/store.h"
+#include "train/ttt.h"
+
+namespace aerie {
+
+struct SampleSplit {
+  std::vector<size_t> train, validation;  // indices into StoreReader::samples(), ascending
+};
+
+// Samples without a supervised token belong to neither. When the share is above 0 and there are two samples at least, both
+// sides get one.
+SampleSplit split_samples(const std::vector<SampleInfo>& samples, double validation_share);
+
+using Batch = std::vector<size_t>;  // sample indices
+
+// Whole samples in a shuffled order, batches closed before they would exceed batch_tokens (one sample at least).
+std::vector<Batch> epoch_batches(const std::vector<SampleInfo>& samples, const std::vector<size_t>& chosen, int max_length,
+                                 int batch_tokens, int64_t seed, int64_t epoch);
+
+// Reads one sample, cut to max_length.
+Result<Sample> read_cut(const StoreReader& store, size_t index, int max_length);
+// Borrows from the samples.
+std::vector<TttSequence> sequences_of(const std::vector<Sample>& samples);
+
+class BatchReader {
+ public:
+  // Reads the batches in order; `store` is borrowed.
+  BatchReader(const StoreReader& store, std::vector<Batch> batches, int max_length, uint64_t most_bytes);
+  ~BatchReader();
+  // The next batch's samples; kNotFound after the last one.
+  Result<std::vector<Sample>> next();
+
+  struct State;
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace aerie

@@ -1,0 +1,403 @@
+#include "train/trainer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "train/initial_draft.h"
+#include "train/schedule.h"
+
+namespace aerie {
+namespace {
+
+constexpr uint64_t kReadAheadBytes = 256ull << 20;
+constexpr int64_t kStepsBeforeEstimate = 5;  // of a time-limited run, before its number of steps is guessed
+constexpr int kValidationsARun = 10;
+
+LossMask mask_named(const std::string& name) {
+  return name == "input" ? LossMask::kInput : name == "unshifted" ? LossMask::kUnshifted : LossMask::kPredicted;
+}
+
+std::string sample_names(const std::vector<Sample>& samples) {
+  std::vector<std::string> names;
+  for (const Sample& s : samples) names.push_back(s.id);
+  return join(names, ", ");
+}
+
+}  // namespace
+
+Trainer::Trainer(std::string store_path, const TrainConfig& config, RunFolder& run, std::stop_token stop)
+    : store_path_(std::move(store_path)), config_(config), run_(run), stop_(std::move(stop)), fs_(real_file_system()) {}
+
+Result<TrainResult> Trainer::go() {
+  CHECKED(prepare());
+  CHECKED(loop());
+  return result();
+}
+
+Status Trainer::prepare() {
+  TRY(store_, StoreReader::open(fs_, store_path_));
+  split_ = split_samples(store_->samples(), config_.validation_share);
+  if (split_.train.empty()) {
+    return invalid(fmt::format("the store {} has no sample with a supervised token to train on ({} samples)", store_path_,
+                               store_->samples().size()));
+  }
+  int64_t tokens = 0;
+  for (const size_t index : split_.validation) {
+    tokens += std::min<int64_t>(store_->samples()[index].token_count, config_.max_length);
+    if (!validated_.empty() && tokens > config_.validation_tokens) break;
+    validated_.push_back(index);
+  }
+  CHECKED(choose_words());
+  plan_epochs();
+  CHECKED(make_model());
+  CHECKED(fs_.make_folders(run_.file("checkpoints/last")));
+  return fs_.make_folders(run_.file("checkpoints/best"));
+}
+
+// Counts what the target answered with; the validation samples only to say how well the choice covers them.
+Status Trainer::choose_words() {
+  const auto vocab = static_cast<size_t>(store_->header().vocab_size);
+  std::vector<int64_t> train(vocab, 0), validation(vocab, 0);
+  const auto count = [&](const std::vector<size_t>& indices, std::vector<int64_t>& counts) -> Status {
+    for (const size_t index : indices) {
+      if (stop_.stop_requested()) return cancelled("training was stopped while it counted tokens");
+      TRY(const Sample sample, store_->read_tokens(index));
+      const size_t kept = std::min(sample.input_ids.size(), static_cast<size_t>(config_.max_length));
+      for (size_t i = 0; i < kept; ++i) {
+        if (sample.loss_mask[i] == 0) continue;
+        const auto id = static_cast<size_t>(sample.input_ids[i]);
+        if (id >= vocab) return corrupt(fmt::format("sample {} has token {}, but the target has {} tokens", sample.id, id, vocab));
+        ++counts[id];
+      }
+    }
+    return ok_status();
+  };
+  CHECKED(count(split_.train, train));
+  CHECKED(count(split_.validation, validation));
+  TRY(words_, choose_vocabulary(train, config_.draft_vocab));
+  validation_coverage_ = coverage_of(validation, words_.targets);
+  log_info("vocabulary",
+           fmt::format("the draft can propose {} of {} tokens: {:.2f} % of the answers' {} tokens ({} different ones), {:.2f} % "
+                       "in validation",
+                       words_.targets.size(), vocab, 100 * words_.coverage, words_.counted, words_.distinct,
+                       100 * validation_coverage_));
+  return run_.event("vocabulary", {{"size", words_.targets.size()},
+                                   {"coverage", words_.coverage},
+                                   {"validation_coverage", validation_coverage_},
+                                   {"supervised_tokens", words_.counted},
+                                   {"distinct_tokens", words_.distinct}});
+}
+
+Status Trainer::make_model() {
+  TRY(const DraftShape shape, draft_shape_of(store_->header(), config_, static_cast<int>(words_.targets.size())));
+  TRY(StoredHead stored, read_target_head(fs_, store_path_));
+  const auto head = std::make_shared<const StoredHead>(std::move(stored));
+  TttOptions options;
+  options.steps = config_.ttt_steps;
+  options.mask = mask_named(config_.mask);
+  options.step_decay = config_.step_decay;
+  options.last_is_prenorm = store_->header().last_is_prenorm;
+  options.threads = config_.threads;
+  draft_ = initial_draft(shape, store_->header(), *head, words_, config_);
+  const std::string path = run_.file("checkpoints/last/resume.safetensors");
+  TRY(std::optional<Resumed> resumed, read_resume(fs_, path, identity()));
+  if (resumed) {
+    const auto d2t = *draft_.find("d2t");
+    std::vector<Tensor> moments;
+    draft_.tensors = {d2t};
+    for (Tensor& t : resumed->tensors) (t.name.starts_with("exp_avg") ? moments : draft_.tensors).push_back(std::move(t));
+    TRY(model_, TttModel::create(draft_, head, options));
+    if (!moments.empty()) CHECKED(model_->restore_optimizer(moments));
+    state_ = resumed->state;
+    log_info("resume", fmt::format("going on after step {} of {}", state_.step, path));
+  } else {
+    TRY(model_, TttModel::create(draft_, head, options));
+  }
+  draft_.tensors = {*draft_.find("d2t")};
+  elapsed_before_s_ = state_.elapsed_s;
+  first_step_ = saved_step_ = state_.step;
+  return ok_status();
+}
+
+RunIdentity Trainer::identity() const {
+  const StoreHeader& h = store_->header();
+  const DraftShape& s = draft_.shape;
+  Sha256 samples, words;
+  for (const size_t index : split_.train) {
+    const SampleInfo& info = store_->samples()[index];
+    samples.add(fmt::format("{} {} {}\n", info.id, info.token_count, info.supervised_count));
+  }
+  for (const int32_t id : words_.targets) words.add(fmt::format("{}\n", id));
+  const TrainConfig& c = config_;
+  return {{"target", h.target_fingerprint},
+          {"boundaries", fmt::format("{}", fmt::join(h.boundaries, ","))},
+          {"hidden_size", std::to_string(s.hidden_size)},
+          {"intermediate_size", std::to_string(s.intermediate_size)},
+          {"draft_vocab", std::to_string(s.draft_vocab_size)},
+          {"draft vocabulary's digest", words.hex()},
+          {"training samples", fmt::format("{} samples, digest {}", split_.train.size(), samples.hex())},
+          {"ttt_steps", std::to_string(c.ttt_steps)},
+          {"norm_before_residual", c.norm_before_residual ? "true" : "false"},
+          {"norm_before_fc", c.norm_before_fc ? "true" : "false"},
+          {"mask", c.mask},
+          {"step_decay", fmt::format("{}", c.step_decay)},
+          {"epochs", std::to_string(c.epochs)},
+          {"max_steps", std::to_string(c.max_steps)},
+          {"batch_tokens", std::to_string(c.batch_tokens)},
+          {"max_length", std::to_string(c.max_length)},
+          {"lr", fmt::format("{}", c.lr)},
+          {"warmup_share", fmt::format("{}", c.warmup_share)},
+          {"min_lr_share", fmt::format("{}", c.min_lr_share)},
+          {"beta1", fmt::format("{}", c.beta1)},
+          {"beta2", fmt::format("{}", c.beta2)},
+          {"weight_decay", fmt::format("{}", c.weight_decay)},
+          {"clip_norm", fmt::format("{}", c.clip_norm)},
+          {"seed", std::to_string(c.seed)}};
+}
+
+void Trainer::plan_epochs() {
+  int64_t steps = 0;
+  for (int epoch = 0; epoch < config_.epochs; ++epoch) {
+    steps += static_cast<int64_t>(epoch_batches(store_->samples(), split_.train, config_.max_length, config_.batch_tokens,
+                                                config_.seed, epoch)
+                                      .size());
+    epoch_ends_.push_back(steps);
+    if (config_.max_steps > 0 && steps >= config_.max_steps) break;
+  }
+  total_steps_ = config_.max_steps > 0 ? std::min<int64_t>(steps, config_.max_steps) : steps;
+}
+
+// From the state's step on: the shuffle of each epoch follows from seed and epoch alone.
+std::vector<Batch> Trainer::remaining_batches() const {
+  std::vector<Batch> all;
+  int64_t begin = 0;
+  for (size_t epoch = 0; epoch < epoch_ends_.size(); begin = epoch_ends_[epoch++]) {
+    if (epoch_ends_[epoch] <= state_.step) continue;
+    auto batches = epoch_batches(store_->samples(), split_.train, config_.max_length, config_.batch_tokens, config_.seed,
+                                 static_cast<int64_t>(epoch));
+    const int64_t skipped = std::max<int64_t>(0, state_.step - begin);
+    all.insert(all.end(), std::make_move_iterator(batches.begin() + skipped), std::make_move_iterator(batches.end()));
+  }
+  return all;
+}
+
+double Trainer::elapsed_s() const { return elapsed_before_s_ + real_clock().monotonic_s() - started_s_; }
+
+bool Trainer::over() const {
+  return state_.finished || state_.step >= total_steps_ ||
+         (config_.time_limit_s > 0 && state_.step > 0 && elapsed_s() >= config_.time_limit_s);
+}
+
+// The share of the run that is done: by steps, or by time where that ends sooner.
+double Trainer::progress() const {
+  double share = static_cast<double>(state_.step) / static_cast<double>(total_steps_);
+  if (config_.time_limit_s > 0) share = std::max(share, elapsed_s() / config_.time_limit_s);
+  return std::min(1.0, share);
+}
+
+// The same once the next step is done, which the learning rate of that step goes by.
+double Trainer::progress_after_next() const {
+  double share = static_cast<double>(state_.step + 1) / static_cast<double>(total_steps_);
+  if (config_.time_limit_s > 0 && state_.step > 0) {
+    const double spent = elapsed_s();
+    share = std::max(share, (spent + spent / static_cast<double>(state_.step)) / config_.time_limit_s);
+  }
+  return std::min(1.0, share);
+}
+
+Status Trainer::loop() {
+  started_s_ = saved_at_s_ = real_clock().monotonic_s();
+  if (over()) return ok_status();
+  tenths_seen_ = static_cast<int>(progress() * kValidationsARun);
+  BatchReader reader(*store_, remaining_batches(), config_.max_length, kReadAheadBytes);
+  while (!over()) {
+    if (stop_.stop_requested()) {
+      CHECKED(save());
+      return cancelled(fmt::format("training was stopped after step {}; start it again to go on from there", state_.step));
+    }
+    CHECKED(one_step(reader));
+    if (validation_due()) CHECKED(validate());
+    const bool late = config_.checkpoint_every_s > 0 && real_clock().monotonic_s() - saved_at_s_ >= config_.checkpoint_every_s;
+    if (late || state_.step % config_.checkpoint_every == 0) CHECKED(save());
+  }
+  if (state_.validated_step != state_.step) CHECKED(validate());
+  state_.finished = true;
+  CHECKED(save());
+  if (progress_) {
+    progress_->finish(fmt::format("trained {} steps, loss {:.3f}, acceptance estimate {:.2f}", state_.step, state_.train_loss,
+                                  state_.best.acceptance));
+  }
+  return ok_status();
+}
+
+Status Trainer::one_step(BatchReader& reader) {
+  const double began = real_clock().monotonic_s();
+  TRY(const std::vector<Sample> samples, reader.next());
+  const auto context = [&] {
+    return fmt::format("training stopped at step {} (samples {}); the last checkpoint is kept", state_.step + 1,
+                       sample_names(samples));
+  };
+  const double lr = learning_rate(config_.lr, config_.warmup_share, config_.min_lr_share, progress_after_next());
+  auto outputs = model_->run(sequences_of(samples), {.gradients = true});
+  if (!outputs) return std::move(outputs).error().under(context());
+  AdamWSettings adamw;
+  adamw.lr = lr;
+  adamw.beta1 = config_.beta1;
+  adamw.beta2 = config_.beta2;
+  adamw.weight_decay = config_.weight_decay;
+  adamw.clip_norm = config_.clip_norm;
+  auto norm = model_->update(adamw, state_.step + 1);
+  if (!norm) return std::move(norm).error().under(context());
+  ++state_.step;
+  // Smoothed over about twenty steps, so that one odd batch does not look like a turn.
+  state_.train_loss = state_.step == 1 ? outputs->loss : 0.95 * state_.train_loss + 0.05 * outputs->loss;
+  return report_step(samples, *outputs, lr, *norm, real_clock().monotonic_s() - began);
+}
+
+Status Trainer::report_step(const std::vector<Sample>& samples, const TttOutputs& outputs, double lr, double norm,
+                            double seconds) {
+  int64_t tokens = 0;
+  for (const Sample& s : samples) tokens += static_cast<int64_t>(s.input_ids.size());
+  const auto epoch = std::upper_bound(epoch_ends_.begin(), epoch_ends_.end(), state_.step - 1) - epoch_ends_.begin();
+  CHECKED(run_.event("train_step",
+                     {{"step", state_.step},
+                      {"epoch", epoch + 1},
+                      {"loss", outputs.loss},
+                      {"lr", lr},
+                      {"grad_norm", norm},
+                      {"tokens", tokens},
+                      {"supervised", outputs.loss_rows.front()},
+                      {"tokens_per_s", static_cast<double>(tokens) / seconds},
+                      {"seconds", seconds}},
+                     "\"step_loss\": " + json_array(outputs.step_loss)));
+  show(tokens);
+  return ok_status();
+}
+
+// A time-limited run knows its number of steps only after some; the bar begins then.
+void Trainer::show(int64_t tokens) {
+  const double limit = config_.time_limit_s;
+  if (!progress_) {
+    if (limit > 0 && state_.step - first_step_ < kStepsBeforeEstimate) return;
+    int64_t total = total_steps_;
+    if (limit > 0) {
+      const double a_step = (elapsed_s() - elapsed_before_s_) / static_cast<double>(state_.step - first_step_);
+      total = std::min(total, state_.step + static_cast<int64_t>(std::max(0.0, limit - elapsed_s()) / a_step));
+    }
+    ProgressOptions options;
+    options.stage = "train";
+    options.unit = "steps";
+    options.total = total;
+    options.done_before = state_.step - 1;
+    options.second_unit = "tokens";
+    progress_ = std::make_unique<Progress>(options, &run_);
+  }
+  Fields facts = {{"loss", state_.train_loss}};
+  if (state_.validated_step >= 0) facts.emplace_back("acceptance", state_.validation.acceptance);
+  progress_->facts(std::move(facts));
+  progress_->advance(1, tokens);
+}
+
+// By steps, or whenever another tenth of the run has passed.
+bool Trainer::validation_due() {
+  if (config_.eval_every > 0) return state_.step % config_.eval_every == 0;
+  const int tenths = static_cast<int>(progress() * kValidationsARun);
+  return std::exchange(tenths_seen_, tenths) < tenths;
+}
+
+Result<ValidationResult> Trainer::measure_validation() {
+  ValidationResult sum;
+  const auto steps = static_cast<size_t>(config_.ttt_steps);
+  TttOutputs all;
+  for (auto* counts : {&all.loss_rows, &all.correct, &all.total, &all.chain_correct, &all.chain_total}) counts->assign(steps, 0);
+  std::vector<double> losses(steps, 0);
+  validation_labels_.resize(validated_.size());
+  for (size_t i = 0; i < validated_.size(); ++i) {
+    TRY(const Sample sample, read_cut(*store_, validated_[i], config_.max_length));
+    if (validation_labels_[i].empty()) validation_labels_[i] = model_->teacher_argmax(sample.last);
+    const TttSequence sequence{sample.input_ids, sample.loss_mask, sample.aux, sample.last, validation_labels_[i]};
+    auto outputs = model_->run({&sequence, 1}, {.accuracy = true});
+    if (!outputs) return std::move(outputs).error().under("validating on sample " + sample.id);
+    for (size_t k = 0; k < steps; ++k) {
+      losses[k] += outputs->step_loss[k] * static_cast<double>(outputs->loss_rows[k]);
+      all.loss_rows[k] += outputs->loss_rows[k];
+      all.correct[k] += outputs->correct[k];
+      all.total[k] += outputs->total[k];
+      all.chain_correct[k] += outputs->chain_correct[k];
+      all.chain_total[k] += outputs->chain_total[k];
+    }
+    if (progress_) progress_->tick();
+  }
+  double weight = 1;
+  for (size_t k = 0; k < steps; ++k, weight *= config_.step_decay) {
+    if (all.loss_rows[k] == 0) break;
+    sum.loss += weight * losses[k] / static_cast<double>(all.loss_rows[k]);
+    sum.accuracy.push_back(static_cast<double>(all.correct[k]) / static_cast<double>(all.total[k]));
+  }
+  sum.acceptance = acceptance_estimate(all);
+  return sum;
+}
+
+Status Trainer::validate() {
+  if (validated_.empty()) return ok_status();
+  TRY(state_.validation, measure_validation());
+  state_.validated_step = state_.step;
+  CHECKED(run_.event("validation",
+                     {{"step", state_.step},
+                      {"loss", state_.validation.loss},
+                      {"acceptance_estimate", state_.validation.acceptance},
+                      {"samples", validated_.size()}},
+                     "\"accuracy\": " + json_array(state_.validation.accuracy)));
+  const bool better = state_.best_step < 0 || state_.validation.acceptance > state_.best.acceptance;
+  if (!better) return ok_status();
+  state_.best = state_.validation;
+  state_.best_step = state_.step;
+  return write_checkpoint(fs_, run_.file("checkpoints/best/draft.safetensors"), checkpoint_now());
+}
+
+Checkpoint Trainer::checkpoint_now() const {
+  Checkpoint c = draft_;
+  c.step = state_.step;
+  for (Tensor& t : model_->weights()) c.tensors.push_back(std::move(t));
+  return c;
+}
+
+// The file to go on from first: should the process die between the two, the draft is only older, and still whole.
+Status Trainer::save() {
+  if (saved_step_ == state_.step && !state_.finished) return ok_status();
+  state_.elapsed_s = elapsed_s();
+  std::vector<Tensor> tensors = model_->weights();
+  for (Tensor& t : model_->optimizer_state()) tensors.push_back(std::move(t));
+  CHECKED(write_resume(fs_, run_.file("checkpoints/last/resume.safetensors"), state_, identity(), tensors));
+  CHECKED(write_checkpoint(fs_, run_.file("checkpoints/last/draft.safetensors"), checkpoint_now()));
+  saved_step_ = state_.step;
+  saved_at_s_ = real_clock().monotonic_s();
+  return run_.event("checkpoint", {{"step", state_.step}, {"path", run_.file("checkpoints/last/draft.safetensors")}});
+}
+
+TrainResult Trainer::result() const {
+  TrainResult r;
+  r.steps = state_.step;
+  r.train_loss = state_.train_loss;
+  r.validation_loss = state_.best.loss;
+  r.accuracy = state_.best.accuracy;
+  r.acceptance_estimate = state_.best.acceptance;
+  r.vocabulary_coverage = words_.coverage;
+  r.last_checkpoint = run_.file("checkpoints/last/draft.safetensors");
+  r.best_checkpoint = state_.best_step >= 0 ? run_.file("checkpoints/best/draft.safetensors") : r.last_checkpoint;
+  return r;
+}
+
+Result<TrainResult> train(const std::string& store_path, const TrainConfig& config, RunFolder& run, std::stop_token stop) {
+  if (config.device == "cuda") {
+    return invalid("train.device is cuda, but this build's trainer runs on the CPU; set it to cpu or auto");
+  }
+  return Trainer(store_path, config, run, std::move(stop)).go();
+}
+
+}  // namespace aerie
