@@ -1,6 +1,7 @@
 #include "base/config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <toml++/toml.h>
 
@@ -18,6 +19,7 @@ template <class... Ts>
 Overloaded(Ts...) -> Overloaded<Ts...>;
 
 std::string number_text(double value) {
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   std::string text = json_number(value);
   // TOML tells integers from floats by their look.
   if (text.find_first_of(".eE") == std::string::npos) text += ".0";
@@ -87,7 +89,7 @@ Status assign(const ConfigField& field, const toml::node& node) {
           [&](int64_t* place) { return integer(place); },
           [&](double* place) -> Status {
             const auto value = node.is_number() ? node.value<double>() : std::nullopt;
-            if (!value) return wrong_type(field);
+            if (!value || std::isnan(*value)) return wrong_type(field);
             CHECKED(check_range(field, *value));
             *place = *value;
             return ok_status();

@@ -12,28 +12,15 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/file_errors.h"
+
 namespace aerie {
 namespace {
 
 constexpr size_t kLargestWrite = 1 << 30;  // Linux writes at most 2 GiB - 4 KiB a call
+constexpr std::string_view kTemporaryMark = ".tmp-";
 
-std::string advice(int error_number) {
-  switch (error_number) {
-    case ENOSPC: return "; free some space there, then the same command goes on";
-    case EDQUOT: return "; the quota there is used up: free some space, then the same command goes on";
-    case EROFS: return "; the file system there is read-only: name another place";
-    case EACCES:
-    case EPERM: return "; this user may not do that there: change the permissions or name another place";
-    default: return "";
-  }
-}
-
-Error failed(std::string_view verb, const std::string& path) {
-  const int error_number = errno;
-  Error error = from_errno(error_number, std::string(verb) + " " + path);
-  error.what += advice(error_number);
-  return error;
-}
+Error failed(std::string_view verb, const std::string& path) { return file_error(errno, verb, path); }
 
 class PosixWritable : public WritableFile {
  public:
@@ -50,7 +37,8 @@ class PosixWritable : public WritableFile {
     while (!bytes.empty()) {
       const ssize_t written = ::pwrite(fd_, bytes.data(), std::min(bytes.size(), kLargestWrite), static_cast<off_t>(offset));
       if (written < 0 && errno == EINTR) continue;
-      if (written < 0) return broken("writing");
+      if (written == 0) errno = EIO;  // no file system should; without this the loop would not end
+      if (written <= 0) return broken("writing");
       offset += static_cast<uint64_t>(written);
       bytes = bytes.subspan(static_cast<size_t>(written));
     }
@@ -74,8 +62,8 @@ class PosixWritable : public WritableFile {
 
  private:
   Status usable() const {
-    if (broken_) return internal(path_ + ": an earlier write to this file failed, so it must be written anew");
-    if (fd_ < 0) return internal(path_ + " is closed already");
+    if (broken_) return file_is_broken(path_);
+    if (fd_ < 0) return file_is_closed(path_);
     return ok_status();
   }
   Error broken(std::string_view verb) {
@@ -101,7 +89,7 @@ class PosixReadable : public ReadableFile {
       const ssize_t got = ::pread(fd_, into.data(), std::min(into.size(), kLargestWrite), static_cast<off_t>(offset));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return failed("reading", path_);
-      if (got == 0) return corrupt(path_ + " ends at byte " + std::to_string(offset) + ", more was expected: it is cut short");
+      if (got == 0) return file_is_cut(path_, offset);
       offset += static_cast<uint64_t>(got);
       into = into.subspan(static_cast<size_t>(got));
     }
@@ -114,10 +102,22 @@ class PosixReadable : public ReadableFile {
   uint64_t size_bytes_;
 };
 
+// Opens a plain file for reading. O_NONBLOCK, because a pipe that nobody writes would wait for ever.
+Result<int> open_plain(const std::string& path, struct stat& facts) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return failed("opening", path);
+  Error error{};
+  if (::fstat(fd, &facts) != 0) error = failed("looking at", path);
+  else if (S_ISREG(facts.st_mode)) return fd;
+  else error = invalid(path + (S_ISDIR(facts.st_mode) ? " is a folder, a file was expected" : " is no plain file (a pipe, device or socket), and one was expected"));
+  ::close(fd);
+  return error;
+}
+
 class PosixFileSystem : public FileSystem {
  public:
   Result<std::unique_ptr<WritableFile>> create(const std::string& path, Create how) override {
-    int flags = O_WRONLY | O_CREAT | O_CLOEXEC;
+    int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK;  // opening a pipe that nobody reads must not wait for ever
     if (how == Create::kNew) flags |= O_EXCL;
     if (how == Create::kTruncate) flags |= O_TRUNC;
     const int fd = ::open(path.c_str(), flags, 0666);
@@ -133,14 +133,8 @@ class PosixFileSystem : public FileSystem {
   }
 
   Result<std::unique_ptr<ReadableFile>> open(const std::string& path) override {
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return failed("opening", path);
     struct stat facts {};
-    if (::fstat(fd, &facts) != 0 || S_ISDIR(facts.st_mode)) {
-      ::close(fd);
-      return S_ISDIR(facts.st_mode) ? Result<std::unique_ptr<ReadableFile>>(invalid(path + " is a folder, a file was expected"))
-                                    : failed("looking at", path);
-    }
+    TRY(const int fd, open_plain(path, facts));
     return std::unique_ptr<ReadableFile>(std::make_unique<PosixReadable>(fd, path, static_cast<uint64_t>(facts.st_size)));
   }
 
@@ -163,7 +157,7 @@ class PosixFileSystem : public FileSystem {
     }
     const int error_number = errno;
     ::closedir(handle);
-    if (error_number != 0) return from_errno(error_number, "listing " + folder);
+    if (error_number != 0) return file_error(error_number, "listing", folder);
     std::sort(names.begin(), names.end());
     return names;
   }
@@ -242,25 +236,45 @@ Result<std::string> read_file(FileSystem& fs, const std::string& path, uint64_t 
 
 namespace {
 
-Status write_whole(FileSystem& fs, const std::string& path, std::string_view content) {
+enum class Durable { kYes, kNo };
+
+Status write_whole(FileSystem& fs, const std::string& path, std::string_view content, Durable durable) {
   TRY(const std::unique_ptr<WritableFile> file, fs.create(path, Create::kTruncate));
   CHECKED(file->write(as_bytes(content)));
-  CHECKED(file->sync());
+  if (durable == Durable::kYes) CHECKED(file->sync());
   return file->close();
+}
+
+Status replace(FileSystem& fs, const std::string& path, std::string_view content, Durable durable) {
+  static std::atomic<uint64_t> counter{0};  // two threads may replace the same file
+  const std::string temporary = path + std::string(kTemporaryMark) + std::to_string(::getpid()) + "-" + std::to_string(counter++);
+  Status status = write_whole(fs, temporary, content, durable);
+  if (status.ok()) status = fs.rename(temporary, path);
+  if (!status.ok()) (void)fs.remove(temporary).ok();  // the first failure is the one to tell
+  return status;
 }
 
 }  // namespace
 
 Status write_file_atomically(FileSystem& fs, const std::string& path, std::string_view content) {
-  static std::atomic<uint64_t> counter{0};  // two threads may replace the same file
-  const std::string temporary = path + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(counter++);
-  Status status = write_whole(fs, temporary, content);
-  if (status.ok()) status = fs.rename(temporary, path);
-  if (!status.ok()) {
-    (void)fs.remove(temporary).ok();  // the first failure is the one to tell
-    return status;
-  }
+  CHECKED(replace(fs, path, content, Durable::kYes));
   return fs.sync_folder(folder_of(path));
+}
+
+Status replace_file(FileSystem& fs, const std::string& path, std::string_view content) {
+  return replace(fs, path, content, Durable::kNo);
+}
+
+Status remove_temporaries(FileSystem& fs, const std::string& folder) {
+  TRY(const std::vector<std::string> names, fs.list(folder));
+  for (const std::string& name : names) {
+    const size_t mark = name.rfind(kTemporaryMark);
+    if (mark == std::string::npos || mark == 0) continue;
+    const std::string ending = name.substr(mark + kTemporaryMark.size());
+    if (ending.empty() || ending.find_first_not_of("0123456789-") != std::string::npos) continue;
+    if (Status removed = fs.remove(folder + "/" + name); !removed.ok() && removed.error().code != Code::kNotFound) return removed;
+  }
+  return ok_status();
 }
 
 Status publish_new(FileSystem& fs, const std::string& temporary, const std::string& final_path) {
@@ -270,18 +284,13 @@ Status publish_new(FileSystem& fs, const std::string& temporary, const std::stri
 }
 
 Result<MappedFile> MappedFile::open(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return failed("opening", path);
   struct stat facts {};
-  if (::fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode)) {
-    ::close(fd);
-    return invalid(path + " is not a plain file");
-  }
+  TRY(const int fd, open_plain(path, facts));
   const size_t size = static_cast<size_t>(facts.st_size);
   void* data = size == 0 ? nullptr : ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
   const int error_number = errno;
   ::close(fd);
-  if (data == MAP_FAILED) return from_errno(error_number, "mapping " + path);
+  if (data == MAP_FAILED) return file_error(error_number, "mapping", path);
   return MappedFile(path, static_cast<const std::byte*>(data), size);
 }
 

@@ -88,6 +88,14 @@ Result<std::string> read_file(FileSystem& fs, const std::string& path, uint64_t 
 // folder, write, sync, rename, folder sync. Removes the temporary file on failure.
 Status write_file_atomically(FileSystem& fs, const std::string& path, std::string_view content);
 
+// Replaces `path` as a whole for everyone who reads it now, without waiting for the disk: after a power cut the file may
+// be empty. For files that are written anew every second, such as progress.json.
+Status replace_file(FileSystem& fs, const std::string& path, std::string_view content);
+
+// Removes what write_file_atomically() and replace_file() of a killed process left in a folder. Only for a folder that
+// the caller holds alone.
+Status remove_temporaries(FileSystem& fs, const std::string& folder);
+
 // Gives a synced, closed temporary file its final name, create-if-absent: link, folder sync, remove the temporary.
 // kExists when the final name is taken (the temporary file stays for the caller to judge).
 Status publish_new(FileSystem& fs, const std::string& temporary, const std::string& final_path);

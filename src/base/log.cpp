@@ -9,7 +9,7 @@
 #include <mutex>
 
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/line_file.h"
 #include "base/terminal_line.h"
 
 namespace aerie {
@@ -77,7 +77,7 @@ Status set_log_file(const std::string& path) {
   const std::lock_guard<std::mutex> lock(file_mutex);
   log_file.reset();
   if (path.empty()) return ok_status();
-  TRY(log_file, real_file_system().create(path, Create::kAppend));
+  TRY(log_file, open_line_file(path));
   return ok_status();
 }
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "base/line_file.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -71,28 +72,13 @@ Result<int> take_lock(const std::string& folder) {
     return unavailable("run folder " + folder + " is in use by process " + (holder.empty() ? "(unknown)" : holder) +
                        ": wait for it, stop it, or name another folder");
   }
-  const std::string pid = std::to_string(::getpid()) + "\n";
+  const std::string pid = std::to_string(::getpid()) + " on " + host_name() + "\n";
   if (::ftruncate(fd, 0) != 0 || ::pwrite(fd, pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
     const Error error = from_errno(errno, "writing " + path);
     ::close(fd);
     return error;
   }
   return fd;
-}
-
-// A killed run may leave half a line at the end, into which the next event would be written.
-Result<std::unique_ptr<WritableFile>> open_events(const std::string& path) {
-  FileSystem& fs = real_file_system();
-  bool torn = false;
-  if (const auto facts = fs.info(path); facts.ok() && facts->size_bytes > 0) {
-    TRY(const std::unique_ptr<ReadableFile> file, fs.open(path));
-    std::byte last{};
-    CHECKED(file->read_at(file->size_bytes() - 1, {&last, 1}));
-    torn = last != std::byte{'\n'};
-  }
-  TRY(std::unique_ptr<WritableFile> events, fs.create(path, Create::kAppend));
-  if (torn) CHECKED(events->write(as_bytes("\n")));
-  return events;
 }
 
 }  // namespace
@@ -107,7 +93,8 @@ Result<std::unique_ptr<RunFolder>> RunFolder::open(const std::string& path, cons
   state->path = path;
   state->clock = &clock;
   TRY(state->lock_fd, take_lock(path));
-  TRY(state->events, open_events(path + "/events.jsonl"));
+  CHECKED(remove_temporaries(fs, path));
+  TRY(state->events, open_line_file(path + "/events.jsonl"));
   state->facts.add_json("argv", json_array(argv))
       .add({"version", version_text()})
       .add({"host", host_name()})
@@ -139,7 +126,7 @@ Status RunFolder::event(const std::string& name, const Fields& fields, const std
 }
 
 Status RunFolder::progress(const std::string& json) {
-  return write_file_atomically(real_file_system(), file("progress.json"), json + "\n");
+  return replace_file(real_file_system(), file("progress.json"), json + "\n");
 }
 
 Status RunFolder::finish(const std::string& end_state, const std::string& sentence) {

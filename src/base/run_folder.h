@@ -35,7 +35,7 @@ class RunFolder {
 
   // Appends to events.jsonl. A write that fails is the caller's to report: events are results.
   Status event(const std::string& name, const Fields& fields, const std::string& extra_json_members = "");
-  // Replaces progress.json.
+  // Replaces progress.json, as a whole for readers but without waiting for the disk.
   Status progress(const std::string& json);
   // Records how it ended: "done", "failed", "interrupted".
   Status finish(const std::string& state, const std::string& sentence);

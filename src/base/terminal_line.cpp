@@ -12,6 +12,16 @@ namespace {
 std::recursive_mutex mutex;
 std::string shown;
 
+// As much of the text as fits, by characters: half of one would show as a blot.
+std::string cut_to(const std::string& text, int columns) {
+  size_t end = 0;
+  for (int used = 0; end < text.size(); ++end) {
+    const bool begins_character = (static_cast<unsigned char>(text[end]) & 0xC0) != 0x80;
+    if (begins_character && ++used > columns) break;
+  }
+  return text.substr(0, end);
+}
+
 void put(const std::string& text) {
   std::fputs(text.c_str(), stderr);
   std::fflush(stderr);
@@ -32,7 +42,7 @@ int TerminalLine::columns() {
 void TerminalLine::show(const std::string& text) {
   if (!is_terminal()) return;
   const std::lock_guard<std::recursive_mutex> lock(mutex);
-  shown = text.substr(0, static_cast<size_t>(columns() - 1));
+  shown = cut_to(text, columns() - 1);
   put("\r\033[K" + shown);
 }
 
