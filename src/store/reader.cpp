@@ -23,11 +23,8 @@ Error under_sample(Error error, const std::string& shard, const std::string& id)
 }
 
 Result<Sample> read_whole(ReadableFile& file, const IndexEntry& entry, const RecordShape& shape) {
-  std::vector<std::byte> record(entry.record_bytes);
-  CHECKED(file.read_at(entry.offset, record));
-  TRY(const RecordBlock block, check_block(std::span(record).first(entry.block_bytes), entry));
-  CHECKED(check_payload(block, record));
-  return decode_sample(shape, block, record);
+  TRY(const RecordBlock block, read_block(file, entry));
+  return read_record(file, entry, block, shape, true);
 }
 
 Result<Sample> read_ids_and_mask(ReadableFile& file, const IndexEntry& entry) {

@@ -103,7 +103,8 @@ std::vector<RecordTensor> record_tensors(const RecordShape& shape, int64_t token
   return tensors;
 }
 
-Result<Record> encode_record(const RecordShape& shape, const Sample& sample, double taken_wall_s) {
+Result<Record> encode_record(const RecordShape& shape, const Sample& sample, double taken_wall_s,
+                             std::span<std::byte> room) {
   CHECKED(check_sample(shape, sample));
   const auto tokens = static_cast<int64_t>(sample.input_ids.size());
   Record record;
@@ -116,16 +117,20 @@ Result<Record> encode_record(const RecordShape& shape, const Sample& sample, dou
   block.id = sample.id;
   block.id_hash = id_hash(sample.id, sample.input_ids);
   block.taken_wall_s = taken_wall_s;
-  record.data = std::make_unique_for_overwrite<std::byte[]>(block.record_bytes);
+  if (room.size() < block.record_bytes) {
+    record.own = std::make_unique_for_overwrite<std::byte[]>(block.record_bytes);
+    room = {record.own.get(), block.record_bytes};
+  }
+  record.bytes = room.first(block.record_bytes);
 
-  const auto place = [&](size_t i) { return record.bytes().subspan(block.tensors[i].offset, block.tensors[i].bytes); };
+  const auto place = [&](size_t i) { return record.bytes.subspan(block.tensors[i].offset, block.tensors[i].bytes); };
   CHECKED(put_states(sample.aux, shape, shape.boundary_count, shape.first_boundary == 0, place(kAux), "aux_hidden_state"));
   CHECKED(put_states(sample.last, shape, 1, false, place(kLast), "hidden_state"));
   std::memcpy(place(kIds).data(), sample.input_ids.data(), place(kIds).size());
   std::memcpy(place(kMask).data(), sample.loss_mask.data(), place(kMask).size());
   std::fill(place(kPad).begin(), place(kPad).end(), std::byte{0});
   for (size_t i = 0; i < block.tensors.size(); ++i) block.tensors[i].crc = crc32c(place(i));
-  block.chunk_crcs = crc32c_chunks(record.bytes().subspan(block.block_bytes), kChunkBytes);
+  block.chunk_crcs = crc32c_chunks(record.bytes.subspan(block.block_bytes), kChunkBytes);
   return record;
 }
 
@@ -145,39 +150,80 @@ Status check_table(const RecordShape& shape, const RecordBlock& block) {
   return ok_status();
 }
 
-Status take_tokens(const RecordBlock& block, std::span<const std::byte> ids, std::span<const std::byte> mask,
-                   Sample& sample) {
-  sample.id = block.id;
-  sample.input_ids.resize(block.token_count);
-  std::memcpy(sample.input_ids.data(), ids.data(), ids.size());
-  sample.loss_mask.resize(block.token_count);
-  std::memcpy(sample.loss_mask.data(), mask.data(), mask.size());
-  if (id_hash(sample.id, sample.input_ids) != block.id_hash) {
-    return corrupt("its token ids are not those that its hash was made of");
-  }
-  return ok_status();
+// The part of a tensor that lies in a chunk, and where it belongs in the tensor (both in bytes).
+struct Piece {
+  std::span<const std::byte> bytes;
+  uint64_t at = 0;
+};
+Piece piece_of(const RecordTensor& tensor, uint64_t chunk_offset, std::span<const std::byte> chunk) {
+  const uint64_t begin = std::max(tensor.offset, chunk_offset);
+  const uint64_t end = std::min(tensor.offset + tensor.bytes, chunk_offset + chunk.size());
+  if (begin >= end) return {};
+  return {chunk.subspan(begin - chunk_offset, end - begin), begin - tensor.offset};
 }
 
-std::vector<float> floats_of(std::span<const std::byte> bytes, DType dtype) {
-  std::vector<float> values(bytes.size() / size_of(dtype));
+// Records start at whole pages and chunks are even, so that no element is ever cut.
+void put_floats(const Piece& piece, DType dtype, std::vector<float>& into) {
+  if (piece.bytes.empty()) return;
   if (dtype == DType::kBF16) {
-    floats_of_bf16({reinterpret_cast<const uint16_t*>(bytes.data()), values.size()}, values);
+    const size_t count = piece.bytes.size() / 2;
+    floats_of_bf16({reinterpret_cast<const uint16_t*>(piece.bytes.data()), count}, std::span(into).subspan(piece.at / 2, count));
   } else {
-    std::memcpy(values.data(), bytes.data(), bytes.size());
+    std::memcpy(into.data() + piece.at / sizeof(float), piece.bytes.data(), piece.bytes.size());
   }
-  return values;
+}
+
+template <class T>
+void put_bytes(const Piece& piece, std::vector<T>& into) {
+  if (!piece.bytes.empty()) std::memcpy(reinterpret_cast<std::byte*>(into.data()) + piece.at, piece.bytes.data(), piece.bytes.size());
+}
+
+Status check_hash(const RecordBlock& block, const Sample& sample) {
+  if (id_hash(sample.id, sample.input_ids) == block.id_hash) return ok_status();
+  return corrupt("its token ids are not those that its hash was made of");
 }
 
 }  // namespace
 
-Result<Sample> decode_sample(const RecordShape& shape, const RecordBlock& block, std::span<const std::byte> record) {
+RecordDecoder::RecordDecoder(const RecordBlock& block, DType dtype, bool with_states)
+    : block_(&block), dtype_(dtype), with_states_(with_states) {
+  sample_.id = block.id;
+  sample_.input_ids.resize(block.token_count);
+  sample_.loss_mask.resize(block.token_count);
+  if (!with_states) return;
+  sample_.aux.resize(block.tensors[kAux].bytes / size_of(dtype));
+  sample_.last.resize(block.tensors[kLast].bytes / size_of(dtype));
+}
+
+Result<RecordDecoder> RecordDecoder::open(const RecordShape& shape, const RecordBlock& block, bool with_states) {
   CHECKED(check_table(shape, block));
-  const auto place = [&](size_t i) { return record.subspan(block.tensors[i].offset, block.tensors[i].bytes); };
-  Sample sample;
-  CHECKED(take_tokens(block, place(kIds), place(kMask), sample));
-  sample.aux = floats_of(place(kAux), shape.dtype);
-  sample.last = floats_of(place(kLast), shape.dtype);
-  return sample;
+  return RecordDecoder(block, shape.dtype, with_states);
+}
+
+Status RecordDecoder::take(std::span<const std::byte> chunk) {
+  const uint64_t offset = block_->block_bytes + at_;  // in the record
+  if (crc32c(chunk) != block_->chunk_crcs[at_ / kChunkBytes]) {
+    std::string hurt;
+    for (const auto& tensor : block_->tensors) {
+      if (!piece_of(tensor, offset, chunk).bytes.empty()) hurt += (hurt.empty() ? "" : ", ") + tensor.role;
+    }
+    return corrupt("the checksum of " + std::to_string(chunk.size()) + " bytes at file offset " +
+                   std::to_string(block_->file_offset + offset) + " (" + hurt + ") does not match");
+  }
+  const auto piece = [&](size_t i) { return piece_of(block_->tensors[i], offset, chunk); };
+  if (with_states_) {
+    put_floats(piece(kAux), dtype_, sample_.aux);
+    put_floats(piece(kLast), dtype_, sample_.last);
+  }
+  put_bytes(piece(kIds), sample_.input_ids);
+  put_bytes(piece(kMask), sample_.loss_mask);
+  at_ += chunk.size();
+  return ok_status();
+}
+
+Result<Sample> RecordDecoder::finish() {
+  CHECKED(check_hash(*block_, sample_));
+  return std::move(sample_);
 }
 
 Result<Sample> decode_tokens(const RecordBlock& block, std::span<const std::byte> ids_and_mask) {
@@ -192,7 +238,12 @@ Result<Sample> decode_tokens(const RecordBlock& block, std::span<const std::byte
   if (crc32c(id_bytes) != ids.crc) return corrupt("checksum of input_ids does not match");
   if (crc32c(mask_bytes) != mask.crc) return corrupt("checksum of loss_mask does not match");
   Sample sample;
-  CHECKED(take_tokens(block, id_bytes, mask_bytes, sample));
+  sample.id = block.id;
+  sample.input_ids.resize(block.token_count);
+  sample.loss_mask.resize(block.token_count);
+  put_bytes({id_bytes, 0}, sample.input_ids);
+  put_bytes({mask_bytes, 0}, sample.loss_mask);
+  CHECKED(check_hash(block, sample));
   return sample;
 }
 

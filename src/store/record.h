@@ -57,8 +57,8 @@ struct RecordShape {
 
 struct Record {
   RecordBlock block;
-  std::unique_ptr<std::byte[]> data;  // block.record_bytes; the block's place holds nothing until seal_record()
-  std::span<std::byte> bytes() { return {data.get(), block.record_bytes}; }
+  std::span<std::byte> bytes;        // block.record_bytes; the block's place holds nothing until seal_record()
+  std::unique_ptr<std::byte[]> own;  // holds the bytes when the room that was offered was too small
 };
 
 Hash128 id_hash(const std::string& id, std::span<const int32_t> input_ids);
@@ -68,17 +68,35 @@ std::vector<RecordTensor> record_tensors(const RecordShape& shape, int64_t token
 // Bytes of the block of a sample with this id and number of tokens.
 uint64_t record_block_bytes(const RecordShape& shape, int64_t token_count, size_t id_bytes);
 
-// Checks and converts a sample. File offset, ordinal, writer and header CRC are the caller's to set.
-Result<Record> encode_record(const RecordShape& shape, const Sample& sample, double taken_wall_s);
+// Checks and converts a sample, into `room` (which must outlive the record) when that is large enough. File offset,
+// ordinal, writer and header CRC are the caller's to set.
+Result<Record> encode_record(const RecordShape& shape, const Sample& sample, double taken_wall_s,
+                             std::span<std::byte> room = {});
 // Writes the block into its place.
 void seal_record(Record& record);
 
 // Reads and checks a block (`bytes` is the block, CRC included).
 Result<RecordBlock> decode_block(std::span<const std::byte> bytes);
-// Checks every chunk of a whole record against its block.
-Status check_payload(const RecordBlock& block, std::span<const std::byte> record);
-// The sample of a record whose payload is checked.
-Result<Sample> decode_sample(const RecordShape& shape, const RecordBlock& block, std::span<const std::byte> record);
+
+// Takes the payload of a record chunk by chunk, checks each, and puts the sample together: no second copy of the record
+// is ever in memory. The block is borrowed.
+class RecordDecoder {
+ public:
+  // kCorrupt when the block's table is not what the store's shape gives. Without states only the bytes are checked.
+  static Result<RecordDecoder> open(const RecordShape& shape, const RecordBlock& block, bool with_states);
+  // The chunks in order: kChunkBytes each, the last what remains.
+  Status take(std::span<const std::byte> chunk);
+  // The sample, after the last chunk; kCorrupt when its token ids are not those of the id hash.
+  Result<Sample> finish();
+
+ private:
+  RecordDecoder(const RecordBlock& block, DType dtype, bool with_states);
+  const RecordBlock* block_;
+  DType dtype_;
+  bool with_states_;
+  uint64_t at_ = 0;  // in the payload
+  Sample sample_;
+};
 // Ids and mask out of the bytes that begin at the ids and end with the mask; checked by the tensors' own CRCs.
 Result<Sample> decode_tokens(const RecordBlock& block, std::span<const std::byte> ids_and_mask);
 

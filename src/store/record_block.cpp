@@ -115,7 +115,7 @@ uint64_t record_block_bytes(const RecordShape& shape, int64_t token_count, size_
 
 void seal_record(Record& record) {
   const RecordBlock& block = record.block;
-  const auto bytes = record.bytes().first(block.block_bytes);
+  const auto bytes = record.bytes.first(block.block_bytes);
   std::fill(bytes.begin(), bytes.end(), std::byte{0});
   Out out(bytes);
   out.text(kMagic, 8);
@@ -191,21 +191,6 @@ Result<RecordBlock> decode_block(std::span<const std::byte> bytes) {
   for (uint32_t i = 0; i < chunk_count; ++i) block.chunk_crcs.push_back(in.number<uint32_t>());
   block.id = in.text(id_bytes);
   return block;
-}
-
-Status check_payload(const RecordBlock& block, std::span<const std::byte> record) {
-  const auto sums = crc32c_chunks(record.subspan(block.block_bytes), kChunkBytes);
-  for (size_t i = 0; i < sums.size(); ++i) {
-    if (sums[i] == block.chunk_crcs[i]) continue;
-    const uint64_t at = block.block_bytes + i * kChunkBytes;
-    std::string hurt;
-    for (const auto& tensor : block.tensors) {
-      if (tensor.offset < at + kChunkBytes && tensor.offset + tensor.bytes > at) hurt += " " + tensor.role;
-    }
-    return corrupt("checksum of chunk " + std::to_string(i) + " (file offset " + std::to_string(block.file_offset + at) +
-                   ", tensors" + hurt + ") does not match");
-  }
-  return ok_status();
 }
 
 }  // namespace aerie

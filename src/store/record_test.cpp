@@ -1,5 +1,6 @@
 #include "store/record.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -26,6 +27,17 @@ Record record_of(const Sample& sample, const RecordShape& shape = kShape) {
   return *std::move(record);
 }
 
+// The sample, or why its bytes are refused.
+Result<Sample> decoded(const RecordShape& shape, const Record& record) {
+  TRY(RecordDecoder decoder, RecordDecoder::open(shape, record.block, true));
+  for (auto payload = record.bytes.subspan(record.block.block_bytes); !payload.empty();) {
+    const auto chunk = payload.first(std::min<size_t>(payload.size(), kChunkBytes));
+    CHECKED(decoder.take(chunk));
+    payload = payload.subspan(chunk.size());
+  }
+  return decoder.finish();
+}
+
 std::string refusal(const Sample& sample, const RecordShape& shape = kShape) {
   auto record = encode_record(shape, sample, 0);
   if (record.ok()) return "accepted";
@@ -49,7 +61,7 @@ TEST(Record, GivesBackBlockAndSample) {
     const Sample sample = small_sample(header, "s\xc3\xa9", 37, 1);
     Record record = record_of(sample, shape);
     EXPECT_EQ(record.block.record_bytes % kPageBytes, 0u);
-    auto block = decode_block(record.bytes().first(record.block.block_bytes));
+    auto block = decode_block(record.bytes.first(record.block.block_bytes));
     ASSERT_TRUE(block.ok()) << block.error().what;
     EXPECT_EQ(block->id, sample.id);
     EXPECT_EQ(block->ordinal, 7u);
@@ -58,11 +70,32 @@ TEST(Record, GivesBackBlockAndSample) {
     EXPECT_EQ(block->supervised_count, 19u);
     EXPECT_EQ(block->taken_wall_s, 5.0);
     EXPECT_EQ(block->header_crc, 99u);
-    EXPECT_TRUE(check_payload(*block, record.bytes()).ok());
-    auto back = decode_sample(shape, *block, record.bytes());
+    record.block = *block;
+    auto back = decoded(shape, record);
     ASSERT_TRUE(back.ok()) << back.error().what;
     EXPECT_TRUE(same_sample(*back, sample));
   }
+}
+
+TEST(Record, OfManyChunksIsPutTogetherInBothDtypes) {
+  for (const DType dtype : {DType::kBF16, DType::kF32}) {
+    const StoreHeader header = small_header(dtype == DType::kF32 ? "F32" : "BF16", 160);
+    const RecordShape shape{160, 3, 1000, 2, dtype};
+    const Sample sample = small_sample(header, "long", 2501, 3);  // 3.2 or 6.4 MB; rows lie across chunks
+    auto back = decoded(shape, record_of(sample, shape));
+    ASSERT_TRUE(back.ok()) << back.error().what;
+    EXPECT_TRUE(same_sample(*back, sample));
+  }
+}
+
+TEST(Record, IsMadeInTheRoomThatIsOffered) {
+  const Sample sample = small_sample(small_header(), "a", 5, 1);
+  std::vector<std::byte> room(1 << 20);
+  auto record = encode_record(kShape, sample, 0, room);
+  EXPECT_EQ(record->bytes.data(), room.data());
+  EXPECT_FALSE(record->own);
+  record = encode_record(kShape, sample, 0, std::span(room).first(4096));
+  EXPECT_TRUE(record->own);
 }
 
 TEST(Record, StartsEveryTensorAtAMultipleOf64) {
@@ -82,7 +115,7 @@ TEST(Record, RoundsToNearestEven) {
   sample.last[0] = 1.0f + 0x1p-8f;
   sample.last[1] = 1.0f + 3 * 0x1p-8f;
   Record record = record_of(sample);
-  auto back = decode_sample(kShape, record.block, record.bytes());
+  auto back = decoded(kShape, record);
   EXPECT_EQ(back->last[0], 1.0f);
   EXPECT_EQ(back->last[1], 1.0f + 4 * 0x1p-8f);
 }
@@ -137,7 +170,7 @@ TEST(Record, RefusesShapesIdsAndMasksThatDoNotFit) {
 
 TEST(Record, NoticesEveryFlippedByteOfItsBlock) {
   Record record = record_of(small_sample(small_header(), "a", 5, 1));
-  const auto block = record.bytes().first(record.block.block_bytes);
+  const auto block = record.bytes.first(record.block.block_bytes);
   ASSERT_TRUE(decode_block(block).ok());
   for (auto& byte : block) {
     byte ^= std::byte{4};
@@ -150,19 +183,19 @@ TEST(Record, NoticesEveryFlippedByteOfItsBlock) {
 
 TEST(Record, NoticesEveryFlippedByteOfItsPayloadAndNamesTheTensor) {
   Record record = record_of(small_sample(small_header(), "a", 5, 1));
-  for (auto& byte : record.bytes().subspan(record.block.block_bytes)) {
+  for (auto& byte : record.bytes.subspan(record.block.block_bytes)) {
     byte ^= std::byte{1};
-    ASSERT_EQ(check_payload(record.block, record.bytes()).error().code, Code::kCorrupt);
+    ASSERT_EQ(decoded(kShape, record).error().code, Code::kCorrupt);
     byte ^= std::byte{1};
   }
-  record.bytes()[record.block.tensors[0].offset] ^= std::byte{1};
-  EXPECT_THAT(check_payload(record.block, record.bytes()).error().what, HasSubstr("aux_hidden_state"));
+  record.bytes[record.block.tensors[0].offset] ^= std::byte{1};
+  EXPECT_THAT(decoded(kShape, record).error().what, HasSubstr("aux_hidden_state"));
 }
 
 TEST(Record, NoticesTokenIdsOfAnotherSample) {
   Record record = record_of(small_sample(small_header(), "a", 5, 1));
   record.block.id = "b";
-  auto sample = decode_sample(kShape, record.block, record.bytes());
+  auto sample = decoded(kShape, record);
   ASSERT_FALSE(sample.ok());
   EXPECT_THAT(sample.error().what, HasSubstr("hash"));
 }
@@ -171,7 +204,7 @@ TEST(Record, OfAnotherStoresShapeIsRefused) {
   Record record = record_of(small_sample(small_header(), "a", 5, 1));
   RecordShape other = kShape;
   other.boundary_count = 2;
-  EXPECT_EQ(decode_sample(other, record.block, record.bytes()).error().code, Code::kCorrupt);
+  EXPECT_EQ(decoded(other, record).error().code, Code::kCorrupt);
 }
 
 }  // namespace

@@ -123,7 +123,7 @@ Status write_unfinished(FileSystem& fs, const std::string& path, const std::stri
   TRY(auto file, fs.create(path, Create::kNew));
   const std::string unsealed = std::string(8, '\0') + head.substr(8);
   CHECKED(file->write(as_bytes(unsealed)));
-  for (auto& record : records) CHECKED(file->write(record.bytes()));
+  for (auto& record : records) CHECKED(file->write(record.bytes));
   CHECKED(file->sync());
   CHECKED(file->write_at(0, as_bytes(head).first(8)));
   CHECKED(file->sync());
@@ -133,10 +133,7 @@ Status write_unfinished(FileSystem& fs, const std::string& path, const std::stri
 Status verify_record(ReadableFile& file, const ShardEntry& entry, uint32_t header_crc, const RecordShape& shape) {
   TRY(const RecordBlock block, read_block(file, entry));
   if (block.header_crc != header_crc) return corrupt("the shard's header is not the one that was written");
-  std::vector<std::byte> record(entry.record_bytes);
-  CHECKED(file.read_at(entry.offset, record));
-  CHECKED(check_payload(block, record));
-  TRY(const Sample sample, decode_sample(shape, block, record));
+  TRY(const Sample tokens, read_record(file, entry, block, shape, false));
   return ok_status();
 }
 
@@ -202,10 +199,6 @@ Result<ShardIndex> read_shard_index(FileSystem& fs, const std::string& path, con
 Result<RecordBlock> read_block(ReadableFile& file, const ShardEntry& entry) {
   std::vector<std::byte> bytes(entry.block_bytes);
   CHECKED(file.read_at(entry.offset, bytes));
-  return check_block(bytes, entry);
-}
-
-Result<RecordBlock> check_block(std::span<const std::byte> bytes, const ShardEntry& entry) {
   TRY(RecordBlock block, decode_block(bytes));
   if (block.file_offset != entry.offset || block.ordinal != entry.ordinal || block.id != entry.id ||
       block.record_bytes != entry.record_bytes || block.token_count != entry.token_count ||
@@ -214,6 +207,20 @@ Result<RecordBlock> check_block(std::span<const std::byte> bytes, const ShardEnt
                    ") is not the one that the shard's header names");
   }
   return block;
+}
+
+Result<Sample> read_record(ReadableFile& file, const ShardEntry& entry, const RecordBlock& block, const RecordShape& shape,
+                           bool with_states) {
+  TRY(RecordDecoder decoder, RecordDecoder::open(shape, block, with_states));
+  const uint64_t payload = entry.record_bytes - entry.block_bytes;
+  // Small enough to stay in the cache between reading, checking and converting.
+  std::vector<std::byte> chunk(std::min(payload, kChunkBytes));
+  for (uint64_t at = 0; at < payload; at += kChunkBytes) {
+    const auto bytes = std::span(chunk).first(std::min(kChunkBytes, payload - at));
+    CHECKED(file.read_at(entry.offset + entry.block_bytes + at, bytes));
+    CHECKED(decoder.take(bytes));
+  }
+  return decoder.finish();
 }
 
 Status verify_shard(FileSystem& fs, const std::string& path, const ShardFacts& facts) {

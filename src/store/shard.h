@@ -48,7 +48,9 @@ Status publish_shard(FileSystem& fs, const std::string& folder, const std::strin
 Result<ShardIndex> read_shard_index(FileSystem& fs, const std::string& path, const ShardFacts& facts);
 // Reads the block of one sample and checks it against the header.
 Result<RecordBlock> read_block(ReadableFile& file, const ShardEntry& entry);
-Result<RecordBlock> check_block(std::span<const std::byte> bytes, const ShardEntry& entry);
+// Reads a whole record chunk by chunk and checks every byte of it.
+Result<Sample> read_record(ReadableFile& file, const ShardEntry& entry, const RecordBlock& block, const RecordShape& shape,
+                           bool with_states);
 // Every byte: header, blocks, payloads.
 Status verify_shard(FileSystem& fs, const std::string& path, const ShardFacts& facts);
 

@@ -142,6 +142,32 @@ TEST_F(Store, SealsWhenTheShardIsFull) {
   EXPECT_EQ(reader()->samples().size(), 5u);
 }
 
+TEST_F(Store, KeepsSamplesOfAllSizesApartOverManyShards) {
+  StoreConfig config;
+  config.shard_mb = 1;
+  header = small_header("BF16", 256);
+  auto w = writer(config);
+  std::vector<std::string> durable;
+  const auto tokens = [](int i) { return 1 + (i * 137) % 600; };  // up to 1.2 MB
+  for (int i = 0; i < 40; ++i) {
+    auto added = w->add(sample("s" + std::to_string(i), tokens(i)));
+    ASSERT_TRUE(added.ok()) << added.error().what;
+    durable.insert(durable.end(), added->begin(), added->end());
+  }
+  auto rest = w->seal();
+  durable.insert(durable.end(), rest->begin(), rest->end());
+  EXPECT_EQ(durable.size(), 40u);
+  auto r = reader();
+  ASSERT_EQ(r->samples().size(), 40u);
+  for (size_t i = 0; i < 40; ++i) {
+    const std::string id = r->samples()[i].id;
+    auto read = r->read(i);
+    ASSERT_TRUE(read.ok()) << read.error().what;
+    EXPECT_TRUE(same_sample(*read, sample(id, tokens(std::stoi(id.substr(1)))))) << id;
+  }
+  EXPECT_TRUE(r->verify().ok());
+}
+
 TEST_F(Store, SealsWhenTheShardIsOld) {
   StoreConfig config;
   config.seal_after_s = 0;

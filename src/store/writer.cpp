@@ -36,12 +36,23 @@ struct StoreWriter::State {
 
   std::vector<Record> open{};  // not sealed
   uint64_t open_bytes = 0;
+  // Where records are made, shard after shard: fresh memory for each would cost more than the work done in it.
+  std::unique_ptr<std::byte[]> arena{};
+  uint64_t arena_used = 0;
   double open_since_s = 0;
   bool seal_failed = false;
 
+  uint64_t shard_bytes() const { return static_cast<uint64_t>(config.shard_mb) * 1000000; }
+  // A record that fits here belongs to the open shard: one that must wait for a seal gets memory of its own, because
+  // sealing frees the arena.
+  std::span<std::byte> room() {
+    if (full_with(0)) return {};
+    if (!arena) arena = std::make_unique_for_overwrite<std::byte[]>(shard_bytes());
+    return {arena.get() + arena_used, shard_bytes() - open_bytes};
+  }
   // Whether a record of so many bytes makes the open shard too large.
   bool full_with(uint64_t more_bytes) const {
-    return open_bytes + more_bytes > static_cast<uint64_t>(config.shard_mb) * 1000000 || open.size() >= kMaxRecords;
+    return open_bytes + more_bytes > shard_bytes() || open.size() >= kMaxRecords;
   }
 };
 
@@ -164,7 +175,7 @@ Result<std::vector<std::string>> StoreWriter::add(const Sample& sample) {
   // Given again after a failed seal: it was taken then.
   if (same != s.open.end()) return s.seal_failed ? seal() : std::vector<std::string>{};
 
-  auto record = encode_record(s.facts.shape, sample, real_clock().wall_s());
+  auto record = encode_record(s.facts.shape, sample, real_clock().wall_s(), s.room());
   if (!record) return std::move(record).error().under(who);
   std::vector<std::string> durable;
   const bool no_room = !s.open.empty() && s.full_with(record->block.record_bytes);
@@ -175,6 +186,7 @@ Result<std::vector<std::string>> StoreWriter::add(const Sample& sample) {
   if (s.open.empty()) s.open_since_s = now_s;
   record->block.ordinal = s.next_ordinal++;
   s.open_bytes += record->block.record_bytes;
+  if (!record->own) s.arena_used += record->block.record_bytes;
   s.open.push_back(*std::move(record));
   const bool due = s.full_with(1) || now_s - s.open_since_s >= s.config.seal_after_s;
   // One seal a call: a second one that fails could not say that the first made samples durable.
@@ -200,6 +212,7 @@ Result<std::vector<std::string>> StoreWriter::seal() {
   }
   s.open.clear();
   s.open_bytes = 0;
+  s.arena_used = 0;
   s.seal_failed = false;
   return durable;
 }

@@ -4,6 +4,15 @@
 #include <bit>
 #include <cstring>
 
+// Compiles a loop twice and picks by CPU: SSE2 alone, which is all that x86-64 promises, narrows integers slowly. Not
+// under sanitizers, whose start-up comes after the choice.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
+#define AERIE_CLONES __attribute__((target_clones("avx2", "default")))
+#else
+#define AERIE_CLONES
+#endif
+
 namespace aerie {
 namespace {
 
@@ -164,14 +173,14 @@ Result<std::vector<int64_t>> to_int64(const TensorView& tensor) {
 uint16_t bf16_of(float value) { return rounded_bf16(value); }
 float float_of_bf16(uint16_t bits) { return widened_bf16(bits); }
 
-void bf16_of(std::span<const float> values, std::span<uint16_t> into) {
+AERIE_CLONES void bf16_of(std::span<const float> values, std::span<uint16_t> into) {
   assert(values.size() == into.size());
   const float* from = values.data();
   uint16_t* to = into.data();
   for (size_t i = 0; i < values.size(); ++i) to[i] = rounded_bf16(from[i]);
 }
 
-void floats_of_bf16(std::span<const uint16_t> bits, std::span<float> into) {
+AERIE_CLONES void floats_of_bf16(std::span<const uint16_t> bits, std::span<float> into) {
   assert(bits.size() == into.size());
   const uint16_t* from = bits.data();
   float* to = into.data();
