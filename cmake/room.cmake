@@ -75,6 +75,26 @@ function(aerie_room name)
   endif()
 endfunction()
 
+# aerie_rooms_of(SOURCE OUT_ROOMS OUT_ABSENT): the rooms whose headers the file includes, and those that are not built.
+function(aerie_rooms_of source out_rooms out_absent)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+  file(STRINGS ${source} includes REGEX "^#include \"[a-z]+/")
+  set(rooms "")
+  set(absent "")
+  foreach(line IN LISTS includes)
+    string(REGEX REPLACE "^#include \"([a-z]+)/.*" "\\1" room "${line}")
+    if(TARGET ${room})
+      list(APPEND rooms ${room})
+    else()
+      list(APPEND absent ${room})
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES rooms)
+  list(REMOVE_DUPLICATES absent)
+  set(${out_rooms} ${rooms} PARENT_SCOPE)
+  set(${out_absent} ${absent} PARENT_SCOPE)
+endfunction()
+
 # aerie_embed(SOURCE MACRO FILE): SOURCE may embed FILE, whose path is in MACRO, and is compiled again when FILE changes.
 # Without FILE the macro is not defined.
 function(aerie_embed source macro file)
