@@ -50,23 +50,40 @@ SampleSplit split_samples(const std::vector<SampleInfo>& samples, double validat
   return split;
 }
 
-std::vector<Batch> epoch_batches(const std::vector<SampleInfo>& samples, const std::vector<size_t>& chosen, int max_length,
-                                 int batch_tokens, int64_t seed, int64_t epoch) {
-  std::vector<size_t> order = chosen;
-  Random random(static_cast<uint64_t>(seed), static_cast<uint64_t>(epoch));
+DataOrder::DataOrder(const std::vector<SampleInfo>& samples, std::vector<size_t> chosen, int max_length, int batch_tokens,
+                     int64_t seed)
+    : chosen_(std::move(chosen)), seed_(seed) {
+  for (const SampleInfo& s : samples) lengths_.push_back(std::min<int64_t>(s.token_count, max_length));
+  for (const size_t index : chosen_) tokens_ += lengths_[index];
+  const int64_t wanted = (tokens_ + batch_tokens - 1) / batch_tokens;
+  batches_an_epoch_ = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, static_cast<int64_t>(chosen_.size())));
+}
+
+std::vector<Batch> DataOrder::epoch(int64_t epoch) const {
+  std::vector<size_t> order = chosen_;
+  Random random(static_cast<uint64_t>(seed_), static_cast<uint64_t>(epoch));
   random.shuffle(order);
-  std::vector<Batch> batches;
-  int64_t tokens = 0;
-  for (const size_t index : order) {
-    const int64_t length = std::min<int64_t>(samples[index].token_count, max_length);
-    if (batches.empty() || tokens + length > batch_tokens) {
-      batches.emplace_back();
-      tokens = 0;
-    }
-    batches.back().push_back(index);
-    tokens += length;
+  std::vector<Batch> batches(1);
+  int64_t taken = 0;
+  for (size_t i = 0; i < order.size(); ++i) {
+    const auto made = static_cast<int64_t>(batches.size());
+    const int64_t left = static_cast<int64_t>(order.size() - i);
+    // Full for its share of the tokens, or exactly one sample is left for each batch that is still to come.
+    const bool full = taken * batches_an_epoch_ >= tokens_ * made || left == batches_an_epoch_ - made;
+    if (!batches.back().empty() && made < batches_an_epoch_ && full) batches.emplace_back();
+    batches.back().push_back(order[i]);
+    taken += lengths_[order[i]];
   }
   return batches;
+}
+
+Batch DataOrder::batch(int64_t step) {
+  const int64_t wanted = step / batches_an_epoch_;
+  if (wanted != held_epoch_) {
+    held_ = epoch(wanted);
+    held_epoch_ = wanted;
+  }
+  return held_[static_cast<size_t>(step % batches_an_epoch_)];
 }
 
 Result<Sample> read_cut(const StoreReader& store, size_t index, int max_length) {
@@ -97,13 +114,14 @@ struct BatchReader::State {
   std::jthread thread;  // last: it uses the rest
 };
 
-BatchReader::BatchReader(const StoreReader& store, std::vector<Batch> batches, int max_length, uint64_t most_bytes)
+BatchReader::BatchReader(const StoreReader& store, DataOrder order, int64_t from, int64_t to, int max_length,
+                         uint64_t most_bytes)
     : state_(std::make_unique<State>()) {
   State& s = *state_;
-  s.thread = std::jthread([&s, &store, max_length, most_bytes, work = std::move(batches)](std::stop_token stop) {
-    for (const Batch& batch : work) {
+  s.thread = std::jthread([&s, &store, from, to, max_length, most_bytes, order = std::move(order)](std::stop_token stop) mutable {
+    for (int64_t step = from; step < to; ++step) {
       std::vector<Sample> samples;
-      for (const size_t index : batch) {
+      for (const size_t index : order.batch(step)) {
         if (stop.stop_requested()) return;
         auto sample = read_cut(store, index, max_length);
         if (!sample) {

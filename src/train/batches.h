@@ -24,9 +24,23 @@ SampleSplit split_samples(const std::vector<SampleInfo>& samples, double validat
 
 using Batch = std::vector<size_t>;  // sample indices
 
-// Whole samples in a shuffled order, batches closed before they would exceed batch_tokens (one sample at least).
-std::vector<Batch> epoch_batches(const std::vector<SampleInfo>& samples, const std::vector<size_t>& chosen, int max_length,
-                                 int batch_tokens, int64_t seed, int64_t epoch);
+// The order of the data: every epoch shuffles the samples anew and cuts them into the same number of batches of whole samples
+// with about equal tokens, near batch_tokens and above it by less than one sample.
+class DataOrder {
+ public:
+  DataOrder(const std::vector<SampleInfo>& samples, std::vector<size_t> chosen, int max_length, int batch_tokens, int64_t seed);
+  int64_t batches_an_epoch() const { return batches_an_epoch_; }
+  std::vector<Batch> epoch(int64_t epoch) const;
+  // Of step 0, 1, ... over all epochs. Remembers the last epoch asked for.
+  Batch batch(int64_t step);
+
+ private:
+  std::vector<size_t> chosen_;
+  std::vector<int64_t> lengths_;  // [samples of the store] tokens after cutting
+  int64_t seed_, tokens_ = 0, batches_an_epoch_ = 1;
+  int64_t held_epoch_ = -1;
+  std::vector<Batch> held_;
+};
 
 // Reads one sample, cut to max_length.
 Result<Sample> read_cut(const StoreReader& store, size_t index, int max_length);
@@ -35,8 +49,8 @@ std::vector<TttSequence> sequences_of(const std::vector<Sample>& samples);
 
 class BatchReader {
  public:
-  // Reads the batches in order; `store` is borrowed.
-  BatchReader(const StoreReader& store, std::vector<Batch> batches, int max_length, uint64_t most_bytes);
+  // Reads the batches of steps [from, to) in order; `store` is borrowed.
+  BatchReader(const StoreReader& store, DataOrder order, int64_t from, int64_t to, int max_length, uint64_t most_bytes);
   ~BatchReader();
   // The next batch's samples; kNotFound after the last one.
   Result<std::vector<Sample>> next();

@@ -13,7 +13,7 @@ void TrainConfig::fields(FieldList& v) {
   v("mask", mask, "which token's loss mask gates a slot: the predicted one, the step's input, or the slot's own")
       .one_of({"predicted", "input", "unshifted"});
   v("step_decay", step_decay, "weight of step k is step_decay^k").range(0, 1);
-  v("epochs", epochs, "passes over the data").range(1, 100000);
+  v("epochs", epochs, "passes over the data").range(1, 1e6);
   v("max_steps", max_steps, "optimizer steps at most; 0 = epochs decide").range(0, 1e9);
   v("time_limit_s", time_limit_s, "seconds of training at most, learning rate fitted to it; 0 = none").range(0, 1e9);
   v("batch_tokens", batch_tokens, "tokens a step, whole samples").range(1, 1 << 24);

@@ -67,4 +67,7 @@ struct TrainResult {
 // On one machine with the same thread count the result of a resumed run is bitwise that of a straight one (no time limit).
 Result<TrainResult> train(const std::string& store_path, const TrainConfig& config, RunFolder& run, std::stop_token stop);
 
+// Version of the LibTorch in this binary.
+std::string torch_version();
+
 }  // namespace aerie

@@ -53,7 +53,9 @@ Status Trainer::prepare() {
     validated_.push_back(index);
   }
   CHECKED(choose_words());
-  plan_epochs();
+  order_.emplace(store_->samples(), split_.train, config_.max_length, config_.batch_tokens, config_.seed);
+  total_steps_ = order_->batches_an_epoch() * config_.epochs;
+  if (config_.max_steps > 0) total_steps_ = std::min<int64_t>(total_steps_, config_.max_steps);
   CHECKED(make_model());
   CHECKED(fs_.make_folders(run_.file("checkpoints/last")));
   return fs_.make_folders(run_.file("checkpoints/best"));
@@ -136,11 +138,11 @@ RunIdentity Trainer::identity() const {
   const TrainConfig& c = config_;
   return {{"target", h.target_fingerprint},
           {"boundaries", fmt::format("{}", fmt::join(h.boundaries, ","))},
+          {"training samples", fmt::format("{} samples, digest {}", split_.train.size(), samples.hex())},
           {"hidden_size", std::to_string(s.hidden_size)},
           {"intermediate_size", std::to_string(s.intermediate_size)},
           {"draft_vocab", std::to_string(s.draft_vocab_size)},
           {"draft vocabulary's digest", words.hex()},
-          {"training samples", fmt::format("{} samples, digest {}", split_.train.size(), samples.hex())},
           {"ttt_steps", std::to_string(c.ttt_steps)},
           {"norm_before_residual", c.norm_before_residual ? "true" : "false"},
           {"norm_before_fc", c.norm_before_fc ? "true" : "false"},
@@ -158,32 +160,6 @@ RunIdentity Trainer::identity() const {
           {"weight_decay", fmt::format("{}", c.weight_decay)},
           {"clip_norm", fmt::format("{}", c.clip_norm)},
           {"seed", std::to_string(c.seed)}};
-}
-
-void Trainer::plan_epochs() {
-  int64_t steps = 0;
-  for (int epoch = 0; epoch < config_.epochs; ++epoch) {
-    steps += static_cast<int64_t>(epoch_batches(store_->samples(), split_.train, config_.max_length, config_.batch_tokens,
-                                                config_.seed, epoch)
-                                      .size());
-    epoch_ends_.push_back(steps);
-    if (config_.max_steps > 0 && steps >= config_.max_steps) break;
-  }
-  total_steps_ = config_.max_steps > 0 ? std::min<int64_t>(steps, config_.max_steps) : steps;
-}
-
-// From the state's step on: the shuffle of each epoch follows from seed and epoch alone.
-std::vector<Batch> Trainer::remaining_batches() const {
-  std::vector<Batch> all;
-  int64_t begin = 0;
-  for (size_t epoch = 0; epoch < epoch_ends_.size(); begin = epoch_ends_[epoch++]) {
-    if (epoch_ends_[epoch] <= state_.step) continue;
-    auto batches = epoch_batches(store_->samples(), split_.train, config_.max_length, config_.batch_tokens, config_.seed,
-                                 static_cast<int64_t>(epoch));
-    const int64_t skipped = std::max<int64_t>(0, state_.step - begin);
-    all.insert(all.end(), std::make_move_iterator(batches.begin() + skipped), std::make_move_iterator(batches.end()));
-  }
-  return all;
 }
 
 double Trainer::elapsed_s() const { return elapsed_before_s_ + real_clock().monotonic_s() - started_s_; }
@@ -214,7 +190,7 @@ Status Trainer::loop() {
   started_s_ = saved_at_s_ = real_clock().monotonic_s();
   if (over()) return ok_status();
   tenths_seen_ = static_cast<int>(progress() * kValidationsARun);
-  BatchReader reader(*store_, remaining_batches(), config_.max_length, kReadAheadBytes);
+  BatchReader reader(*store_, *order_, state_.step, total_steps_, config_.max_length, kReadAheadBytes);
   while (!over()) {
     if (stop_.stop_requested()) {
       CHECKED(save());
@@ -263,10 +239,9 @@ Status Trainer::report_step(const std::vector<Sample>& samples, const TttOutputs
                             double seconds) {
   int64_t tokens = 0;
   for (const Sample& s : samples) tokens += static_cast<int64_t>(s.input_ids.size());
-  const auto epoch = std::upper_bound(epoch_ends_.begin(), epoch_ends_.end(), state_.step - 1) - epoch_ends_.begin();
   CHECKED(run_.event("train_step",
                      {{"step", state_.step},
-                      {"epoch", epoch + 1},
+                      {"epoch", (state_.step - 1) / order_->batches_an_epoch() + 1},
                       {"loss", outputs.loss},
                       {"lr", lr},
                       {"grad_norm", norm},

@@ -28,8 +28,6 @@ class Trainer {
   Status choose_words();
   Status make_model();
   RunIdentity identity() const;
-  void plan_epochs();
-  std::vector<Batch> remaining_batches() const;
 
   Status loop();
   Status one_step(BatchReader& reader);
@@ -55,6 +53,7 @@ class Trainer {
 
   std::unique_ptr<StoreReader> store_;
   SampleSplit split_;
+  std::optional<DataOrder> order_;
   std::vector<size_t> validated_;                       // the part of the validation samples that is looked at
   std::vector<std::vector<int32_t>> validation_labels_;  // teacher's argmax, made once
   DraftVocabulary words_;
@@ -63,7 +62,6 @@ class Trainer {
   std::unique_ptr<TttModel> model_;
 
   TrainState state_;
-  std::vector<int64_t> epoch_ends_;   // steps done at the end of each epoch
   int64_t total_steps_ = 0;           // by epochs and max_steps
   double started_s_ = 0, elapsed_before_s_ = 0, saved_at_s_ = 0;
   int64_t saved_step_ = -1, first_step_ = 0;
