@@ -162,6 +162,24 @@ Status Engine::start_speculative(int draft_length, double p_min) {
   return ok_status();
 }
 
+Status Engine::prefill(std::span<const int32_t> rows, const std::stop_token& stop) {
+  const auto chunk = static_cast<size_t>(config_.batch);
+  const bool speculative = active_ == verifying_.get();
+  for (size_t from = 0; from < rows.size(); from += chunk) {
+    if (stop.stop_requested()) return cancelled("decoding was stopped on request");
+    if (speculative && from > 0) {
+      // The slot between two chunks waits for the next chunk's first token. Upstream's process() completes it, but with the
+      // wrong state: its batch only points at the waiting state, which it overwrites before the batch is computed (commit
+      // 0c1e57098). A proposal completes it too, with the right one; the chain that comes of it is dropped.
+      const std::vector<int32_t> before;
+      TRY(const auto dropped, propose(rows[from], static_cast<int>(from), before, 1));
+    }
+    CHECKED(pass(rows.subspan(from, std::min(chunk, rows.size() - from)), static_cast<int>(from), false));
+    if (speculative) CHECKED(refresh());
+  }
+  return ok_status();
+}
+
 Status Engine::pass(std::span<const int32_t> rows, int position, bool logits) {
   common_batch& batch = batch_->rows;
   batch.clear();

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,8 @@ class Engine {
   // `draft_length` and `p_min` are of llama.cpp's EAGLE-3 implementation, made anew so that nothing of an earlier prompt stays.
   Status start_speculative(int draft_length, double p_min);
 
+  // Fills the empty caches with rows from position 0 on, in passes of config.batch; kCancelled when stopped between them.
+  Status prefill(std::span<const int32_t> rows, const std::stop_token& stop);
   // One pass over rows at positions from `position`; logits are kept for all rows or for none. Waits until it is done.
   Status pass(std::span<const int32_t> rows, int position, bool logits);
   // The draft takes in the features of the last pass: its states for those rows become the true ones.

@@ -61,16 +61,10 @@ class Run {
   int done() const { return static_cast<int>(out_.ids.size()); }
   bool finished() const { return out_.stopped || done() >= request_.max_tokens || seen_ + 1 > config_.context; }
 
-  // All rows but the last, in chunks; the last one opens the first round in both ways.
+  // All rows but the last, which opens the first round in both ways.
   Status prefill() {
     const size_t rows = request_.prompt_ids.size() - 1;
-    const auto chunk = static_cast<size_t>(config_.batch);
-    for (size_t from = 0; from < rows; from += chunk) {
-      if (stop_.stop_requested()) return stopped_on_request();
-      const size_t count = std::min(chunk, rows - from);
-      CHECKED(engine_.pass(std::span(request_.prompt_ids).subspan(from, count), static_cast<int>(from), false));
-      if (speculative()) CHECKED(engine_.refresh());
-    }
+    CHECKED(engine_.prefill(std::span(request_.prompt_ids).first(rows), stop_));
     before_.assign(request_.prompt_ids.begin(), request_.prompt_ids.end() - 1);
     last_ = request_.prompt_ids.back();
     seen_ = static_cast<int>(rows);
@@ -163,7 +157,6 @@ class LlamaDecoder : public SpeculativeDecoder {
 
  private:
   Status check_ids(std::span<const int32_t> ids) const;
-  Status fill(std::span<const int32_t> ids, bool refresh, std::stop_token stop);
   Result<double> plain_step(std::span<const int32_t> ids, int repeats, std::stop_token stop);
   Status verify_and_refresh(std::span<const int32_t> ids, int repeats, StepCosts& costs, std::stop_token stop);
   Result<double> chain_s(std::span<const int32_t> ids, int length, int repeats, std::stop_token stop);
@@ -186,19 +179,9 @@ Status LlamaDecoder::check_ids(std::span<const int32_t> ids) const {
   return ok_status();
 }
 
-Status LlamaDecoder::fill(std::span<const int32_t> ids, bool refresh, std::stop_token stop) {
-  const auto chunk = static_cast<size_t>(config_.batch);
-  for (size_t from = 0; from < ids.size(); from += chunk) {
-    if (stop.stop_requested()) return stopped_on_request();
-    CHECKED(engine_->pass(ids.subspan(from, std::min(chunk, ids.size() - from)), static_cast<int>(from), false));
-    if (refresh) CHECKED(engine_->refresh());
-  }
-  return ok_status();
-}
-
 Result<double> LlamaDecoder::plain_step(std::span<const int32_t> ids, int repeats, std::stop_token stop) {
   CHECKED(engine_->start_plain());
-  CHECKED(fill(ids, false, stop));
+  CHECKED(engine_->prefill(ids, stop));
   std::vector<double> times;
   const int position = static_cast<int>(ids.size());
   for (int i = 0; i < repeats; ++i) {
@@ -217,7 +200,7 @@ Result<double> LlamaDecoder::plain_step(std::span<const int32_t> ids, int repeat
 Status LlamaDecoder::verify_and_refresh(std::span<const int32_t> ids, int repeats, StepCosts& costs, std::stop_token stop) {
   const size_t longest = costs.verify_s.size();
   CHECKED(engine_->start_speculative(1, 0));
-  CHECKED(fill(ids, true, stop));
+  CHECKED(engine_->prefill(ids, stop));
   std::vector<std::vector<double>> verify(longest), refresh(longest);
   std::vector<int32_t> before(ids.begin(), ids.end());
   int position = static_cast<int>(ids.size());
@@ -250,7 +233,7 @@ Status LlamaDecoder::verify_and_refresh(std::span<const int32_t> ids, int repeat
 // Seconds of proposing a chain of this length.
 Result<double> LlamaDecoder::chain_s(std::span<const int32_t> ids, int length, int repeats, std::stop_token stop) {
   CHECKED(engine_->start_speculative(length, 0));
-  CHECKED(fill(ids, true, stop));
+  CHECKED(engine_->prefill(ids, stop));
   const std::vector<int32_t> before(ids.begin(), ids.end());
   std::vector<double> times;
   for (int i = 0; i < repeats; ++i) {

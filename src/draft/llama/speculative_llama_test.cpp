@@ -90,7 +90,7 @@ int expect_chains_of_the_reference(const Checkpoint& checkpoint, std::span<const
 
 class TinyDecoder : public testing::Test {
  protected:
-  static constexpr int kTokens = 250;
+  static constexpr int kTokens = 160;
 
   void prepare(int words, void (*change)(DraftShape&) = nullptr) {
     tiny_.words = words;
@@ -138,7 +138,7 @@ class TinyDecoder : public testing::Test {
 TEST_F(TinyDecoder, GreedyOutputIsThePlainOneForEveryDraftLength) {
   prepare(6);
   int64_t accepted = 0, drafted = 0;
-  for (uint64_t seed : {1u, 2u, 3u}) {
+  for (uint64_t seed : {1u, 2u}) {
     auto plain = decoder_->decode(request(0, seed));
     ASSERT_TRUE(plain.ok()) << plain.error().what;
     ASSERT_EQ(plain->ids.size(), static_cast<size_t>(kTokens));
@@ -153,7 +153,7 @@ TEST_F(TinyDecoder, GreedyOutputIsThePlainOneForEveryDraftLength) {
       for (size_t i = 0; i < run->accepted.size(); ++i) accepted += run->accepted[i], drafted += run->drafted[i];
     }
   }
-  EXPECT_GT(accepted, drafted / 20);  // the draft must be right now and then, or rollback was never partial
+  EXPECT_GT(accepted, 200);  // the draft must be right now and then, or rollback was never partial
   EXPECT_LT(accepted, drafted);
 }
 
@@ -189,7 +189,7 @@ TEST_F(TinyDecoder, DraftsTheChainOfTheReferenceDecoder) {
   }();
   const int compared = expect_chains_of_the_reference(checkpoint_, table, features(target_, ids, checkpoint_.boundaries), r.prompt_ids,
                                                       *run, 1e-3);
-  EXPECT_GT(compared, 400);
+  EXPECT_GT(compared, 250);
 }
 
 TEST_F(TinyDecoder, DraftsTheChainOfTheReferenceWithAReducedShuffledVocabularyAndTheOtherFlags) {
@@ -209,7 +209,7 @@ TEST_F(TinyDecoder, DraftsTheChainOfTheReferenceWithAReducedShuffledVocabularyAn
   auto table = to_floats(TensorView{"t", DType::kF32, embd->ne, embd->bytes});
   ASSERT_TRUE(table.ok());
   EXPECT_GT(expect_chains_of_the_reference(checkpoint_, *table, features(target_, ids, checkpoint_.boundaries), r.prompt_ids, *run, 1e-3),
-            400);
+            250);
 }
 
 TEST_F(TinyDecoder, CountsRoundsAndKeepsLimits) {
@@ -379,7 +379,7 @@ TEST_F(RealModel, ARandomDraftChangesNothingAndIsAcceptedAlmostNever) {
   ASSERT_TRUE(decoder.ok()) << decoder.error().what;
   DecodeRequest r;
   r.prompt_ids = {1, 9690, 198, 2683, 359, 253, 5356, 5646, 11173, 3365, 2, 198, 1, 4093, 198, 19556, 506, 260, 3575, 282, 4649, 47, 2, 198, 1, 520, 9531, 198};
-  r.max_tokens = 40;
+  r.max_tokens = 16;
   auto plain = (*decoder)->decode(r);
   ASSERT_TRUE(plain.ok()) << plain.error().what;
   r.draft_length = 3;
