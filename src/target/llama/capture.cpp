@@ -98,7 +98,7 @@ Result<Captured> Capturer::run(std::span<const int32_t> ids, std::span<const int
   for (size_t i = 0; i < boundaries.size(); ++i) {
     captured.states[i].reserve(total);
     if (!hooks_ && boundaries[i] < facts_.layer_count)
-      tap_->wanted[boundaries[i] == 0 ? "inp_embd" : output_name(boundaries[i] - 1)] = &captured.states[i];
+      tap_->wanted[boundaries[i] == 0 ? "embd" : output_name(boundaries[i] - 1)] = &captured.states[i];
   }
   llama_memory_clear(llama_get_memory(context_.get()), true);
   for (size_t begin = 0; begin < ids.size();) {
