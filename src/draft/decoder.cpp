@@ -47,6 +47,10 @@ OutputComparison compare_outputs(const Decoded& plain, const Decoded& speculativ
 }
 
 #ifndef AERIE_HAVE_LLAMA
+Status check_draft_fits(const std::string&, const std::string&, std::string_view) {
+  return invalid("this aerie was built without llama.cpp, so it cannot say which drafts llama.cpp can serve");
+}
+
 Result<std::unique_ptr<SpeculativeDecoder>> SpeculativeDecoder::open(const DecoderConfig&) {
   return invalid("this aerie was built without llama.cpp, so it cannot decode; run scripts/bootstrap and build again");
 }

@@ -3,15 +3,37 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <numeric>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "base/random.h"
 #include "draft/sequential.h"
 #include "train/draft_shape.h"
 
 namespace aerie::test {
+
+// A folder of this process under the tests' temporary folder, removed when the program ends.
+class ScratchFolder {
+ public:
+  explicit ScratchFolder(const std::string& name) : path_(testing::TempDir() + "aerie_" + name + "_" + std::to_string(getpid())) {
+    std::filesystem::create_directories(path_);
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
 
 inline DraftShape small_shape() {
   DraftShape s;

@@ -3,8 +3,6 @@
 
 #include <set>
 
-#include <unistd.h>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -22,8 +20,8 @@ using Json = nlohmann::json;
 
 // A fresh folder for each test.
 std::string fresh_folder() {
-  const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-  const std::string path = testing::TempDir() + "aerie_export_" + info->name() + std::to_string(getpid());
+  static const test::ScratchFolder all("export");
+  const std::string path = all.path() + "/" + testing::UnitTest::GetInstance()->current_test_info()->name();
   EXPECT_TRUE(real_file_system().make_folders(path).ok());
   return path;
 }

@@ -1,13 +1,11 @@
 #include "draft/speculate.h"
 
 #include <algorithm>
-#include <cmath>
-#include <utility>
 
 namespace aerie {
 namespace {
 
-// A draw from p with one token's weight removed; `rest` is scratch. When nothing is left (p was all on that token, which
+// A draw from p with one token's weight removed. When nothing is left (p was all on that token, which
 // the caller then never rejects), the token itself comes back.
 int32_t draw_without(const std::vector<double>& p, int32_t without, Random& random) {
   std::vector<double> rest = p;

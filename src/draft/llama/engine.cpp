@@ -1,43 +1,15 @@
 #include "draft/llama/engine.h"
 
 #include <algorithm>
-#include <mutex>
-#include <thread>
 
 #include <fmt/format.h>
 
 #include "common.h"
 #include "llama.h"
-#include "log.h"
 #include "speculative.h"
 
 namespace aerie::llama_draft {
 namespace {
-
-// llama.cpp tells reasons only to its log. The last error line is kept for our sentences; everything else is dropped.
-std::mutex last_error_mutex;
-std::string last_error_text;
-
-void remember_errors(ggml_log_level level, const char* text, void*) {
-  if (level != GGML_LOG_LEVEL_ERROR) return;
-  const std::lock_guard lock(last_error_mutex);
-  last_error_text = text;
-  while (!last_error_text.empty() && last_error_text.back() == '\n') last_error_text.pop_back();
-}
-
-std::string because() {
-  const std::lock_guard lock(last_error_mutex);
-  return last_error_text.empty() ? "" : ": " + last_error_text;
-}
-
-void prepare_library() {
-  static std::once_flag once;
-  std::call_once(once, [] { llama_backend_init(); });
-  llama_log_set(remember_errors, nullptr);
-  common_log_set_verbosity_thold(LOG_LEVEL_ERROR);
-  const std::lock_guard lock(last_error_mutex);
-  last_error_text.clear();
-}
 
 ggml_type cache_type(const std::string& name) {
   if (name == "f32") return GGML_TYPE_F32;
@@ -45,23 +17,14 @@ ggml_type cache_type(const std::string& name) {
   return GGML_TYPE_F16;
 }
 
-Result<ModelPtr> load_model(const std::string& path) {
-  auto params = llama_model_default_params();
-  ModelPtr model(llama_model_load_from_file(path.c_str(), params));
-  if (model == nullptr) return invalid(fmt::format("llama.cpp cannot load {}{}", path, because()));
-  return model;
-}
-
 // llama.cpp gives a code; what it means at our call sites.
 Error pass_failed(int code, size_t rows, int position) {
   return internal(fmt::format("llama.cpp failed over {} rows at position {} (code {}{}){}", rows, position, code,
-                              code == 1 ? ", no room in the cache" : "", because()));
+                              code == 1 ? ", no room in the cache" : "", llama::because()));
 }
 
 }  // namespace
 
-void FreeModel::operator()(llama_model* model) const { llama_model_free(model); }
-void FreeContext::operator()(llama_context* context) const { llama_free(context); }
 void FreeSpeculative::operator()(common_speculative* speculative) const { common_speculative_free(speculative); }
 
 struct Engine::Batch {
@@ -77,13 +40,12 @@ Result<std::unique_ptr<Engine>> Engine::open(const DecoderConfig& config) {
 
 Status Engine::load(const DecoderConfig& config) {
   config_ = config;
-  threads_ = config.threads > 0 ? config.threads : std::max(1u, std::thread::hardware_concurrency());
-  prepare_library();
-  TRY(target_, load_model(config.target));
+  threads_ = llama::thread_count(config.threads);
+  TRY(target_, llama::open_model(config.target));
   vocab_size_ = llama_vocab_n_tokens(llama_model_get_vocab(target_.get()));
   if (config.draft.empty()) return ok_status();
 
-  TRY(draft_, load_model(config.draft));
+  TRY(draft_, llama::open_model(config.draft));
   TRY(verifying_, make_context(target_.get(), nullptr, kLongestDraft + 1));
   if (common_context_can_seq_rm(verifying_.get()) != COMMON_CONTEXT_SEQ_RM_TYPE_PART) {
     return invalid(fmt::format("the target {} keeps a state that cannot be rolled back (recurrent or hybrid layers); speculative "
@@ -113,7 +75,7 @@ Result<ContextPtr> Engine::make_context(llama_model* model, llama_context* other
   ContextPtr context(llama_init_from_model(model, params));
   if (context == nullptr) {
     return invalid(fmt::format("llama.cpp cannot make a context of {} tokens for {}{}", config_.context,
-                               is_draft ? config_.draft : config_.target, because()));
+                               is_draft ? config_.draft : config_.target, llama::because()));
   }
   return context;
 }
@@ -157,7 +119,7 @@ Status Engine::start_speculative(int draft_length, double p_min) {
   } catch (const std::exception& e) {
     return invalid(fmt::format("llama.cpp refuses the draft {}: {}", config_.draft, e.what()));
   }
-  if (speculative_ == nullptr) return internal("llama.cpp made no EAGLE-3 speculator" + because());
+  if (speculative_ == nullptr) return internal("llama.cpp made no EAGLE-3 speculator" + llama::because());
   batch_.reset(new Batch{common_batch(active_)});
   return ok_status();
 }
@@ -192,7 +154,7 @@ Status Engine::pass(std::span<const int32_t> rows, int position, bool logits) {
 
 Status Engine::refresh() {
   if (!common_speculative_process(speculative_.get(), batch_->rows)) {
-    return internal("llama.cpp's EAGLE-3 failed to take in the target's states" + because());
+    return internal("llama.cpp's EAGLE-3 failed to take in the target's states" + llama::because());
   }
   return ok_status();
 }
@@ -221,7 +183,7 @@ void Engine::keep(int accepted, int position) {
 
 Result<std::span<const float>> Engine::logits(int row) {
   const float* values = llama_get_logits_ith(active_, row);
-  if (values == nullptr) return internal(fmt::format("llama.cpp has no logits of row {}{}", row, because()));
+  if (values == nullptr) return internal(fmt::format("llama.cpp has no logits of row {}{}", row, llama::because()));
   return std::span<const float>(values, static_cast<size_t>(vocab_size_));
 }
 

@@ -13,9 +13,8 @@
 #include <vector>
 
 #include "draft/decoder.h"
+#include "target/llama/library.h"
 
-struct llama_model;
-struct llama_context;
 struct common_speculative;
 
 namespace aerie::llama_draft {
@@ -23,17 +22,11 @@ namespace aerie::llama_draft {
 // Longest chain; contexts reserve room for one row of logits more than this.
 constexpr int kLongestDraft = 16;
 
-struct FreeModel {
-  void operator()(llama_model* model) const;
-};
-struct FreeContext {
-  void operator()(llama_context* context) const;
-};
 struct FreeSpeculative {
   void operator()(common_speculative* speculative) const;
 };
-using ModelPtr = std::unique_ptr<llama_model, FreeModel>;
-using ContextPtr = std::unique_ptr<llama_context, FreeContext>;
+using llama::ContextPtr;
+using llama::ModelPtr;
 using SpeculativePtr = std::unique_ptr<common_speculative, FreeSpeculative>;
 
 class Engine {

@@ -2,8 +2,6 @@
 // refused before. A tiny F32 target written by the test makes equality exact; the real model stands at the end.
 #include <cstdlib>
 
-#include <unistd.h>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,10 +11,7 @@
 #include "draft/sequential.h"
 #include "draft/targets_for_tests.h"
 #include "llama-cpp.h"
-
-// libllama's staging interface (C++ linkage), which upstream declares in a header that it does not install.
-void llama_set_embeddings_layer_inp(llama_context* context, uint32_t layer, bool value);
-float* llama_get_embeddings_layer_inp(llama_context* context, uint32_t layer);
+#include "target/llama/llama_private.h"
 
 namespace aerie {
 namespace {
@@ -30,7 +25,8 @@ using testing::HasSubstr;
   } while (0)
 
 std::string path_of(const std::string& name) {
-  return testing::TempDir() + "aerie_decoder_" + std::to_string(getpid()) + "_" + name;
+  static const test::ScratchFolder all("decoder");
+  return all.path() + "/" + name;
 }
 
 // What the target's layers see, by one pass over all ids in a context of its own: [T, 3 * width].

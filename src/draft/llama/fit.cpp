@@ -1,22 +1,15 @@
 // Does this draft file fit this target file? Asked of their metadata, because llama.cpp aborts the process where it does not.
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "draft/decoder.h"
-#include "draft/layout.h"
+#include "target/llama/llama_private.h"
 #include "tensor/gguf.h"
 
 namespace aerie {
 namespace {
-
-// Architectures whose graph in llama.cpp (commit 0c1e57098) keeps layer inputs; for others asking for one is an abort.
-constexpr std::array<std::string_view, 22> kShowLayerInputs = {
-    "bailingmoe3", "deepseek4", "gemma4", "gpt-oss", "hunyuan-dense", "hunyuan_vl", "lfm2", "lfm2moe", "llama", "mimo2",
-    "minimax-01", "minimax-m2", "muse-glimmer", "nanbeige", "nemotron_h", "nemotron_h_moe", "qwen3", "qwen35", "qwen35moe",
-    "qwen3moe", "qwen3next", "qwen4exp"};
 
 std::vector<int64_t> integers(const GgufFile& file, std::string_view key) {
   std::vector<int64_t> numbers;
@@ -44,7 +37,7 @@ Status check_architecture(const Pair& pair, const std::string& target_architectu
   if (architecture != "eagle3") return pair.no(fmt::format("its architecture is '{}', not 'eagle3'", architecture));
   TRY(const int64_t layers, pair.draft.integer("eagle3.block_count"));
   if (layers != 1) return pair.no(fmt::format("it has {} layers, and llama.cpp decodes drafts of one", layers));
-  if (std::find(kShowLayerInputs.begin(), kShowLayerInputs.end(), target_architecture) == kShowLayerInputs.end()) {
+  if (!has_layer_input_hooks(target_architecture)) {
     return pair.no(fmt::format("llama.cpp cannot show the layer inputs of the target's architecture '{}'", target_architecture));
   }
   return ok_status();
