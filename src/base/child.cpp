@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/eventfd.h>
-#include <sys/pidfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -132,7 +132,8 @@ class Run {
     if (!wake_.open()) return from_errno(errno, "making an eventfd");
     if (options_.stdin_text.empty()) in = Pipe{};
     TRY(pid_, spawn(options_, in.read, out.write, err.write));
-    pidfd_ = Fd(::pidfd_open(pid_, 0));
+    // By number: the header of glibc 2.36 declares pidfd_open() for C only.
+    pidfd_ = Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
     if (!pidfd_.open()) return from_errno(errno, "watching process " + std::to_string(pid_));
     in_ = std::move(in.write);
     out_ = std::move(out.read);
