@@ -18,8 +18,10 @@ std::vector<Run> runs_of(const Decoded& answer) {
   const auto add = [&](size_t count, bool drafted) {
     if (count == 0 || at >= answer.ids.size()) return;
     at = std::min(at + count, answer.ids.size());
-    if (!runs.empty() && runs.back().drafted == drafted) runs.back().end = at;
-    else runs.push_back({at, drafted});
+    if (!runs.empty() && runs.back().drafted == drafted)
+      runs.back().end = at;
+    else
+      runs.push_back({at, drafted});
   };
   for (int accepted : answer.accepted) {
     add(static_cast<size_t>(accepted), true);
@@ -42,8 +44,10 @@ std::vector<AnswerPiece> answer_pieces(const Decoded& answer,
     if (!text || !text->starts_with(before)) continue;
     const std::string piece = text->substr(before.size());
     if (piece.empty() || !valid_utf8(piece)) continue;
-    if (!pieces.empty() && pieces.back().drafted == run.drafted) pieces.back().text += piece;
-    else pieces.push_back({piece, run.drafted});
+    if (!pieces.empty() && pieces.back().drafted == run.drafted)
+      pieces.back().text += piece;
+    else
+      pieces.push_back({piece, run.drafted});
     before = *std::move(text);
   }
   auto whole = detokenize(ids);

@@ -32,6 +32,8 @@ void BenchConfig::fields(FieldList& v) {
   v("flash_attention", flash_attention, "attention without the score matrix");
   v("tie_gap", tie_gap, "top-2 logit gap that counts as a numeric tie; 0 = by weight type").range(0, 100);
   v("sample_count", sample_count, "answers kept as text for the report").range(0, 100);
+  v("copies", copies, "also measures copies of the target whose weights are written in these types")
+      .one_of({"F16", "F32"});
 }
 
 #if defined(AERIE_HAVE_DRAFT) && defined(AERIE_HAVE_LLAMA)
@@ -76,10 +78,11 @@ Result<Rendered> render(const BenchSubject& subject, const std::vector<Prompt>& 
     auto ids = target->tokenize(*text, true);
     if (!ids) return std::move(ids).error().under(fmt::format("bench, prompt '{}'", prompt.id));
     if (ids->size() + static_cast<size_t>(config.max_tokens) > static_cast<size_t>(config.context)) {
-      log_warning("bench_prompt_skipped",
-                  fmt::format("bench: prompt '{}' is left out: its {} tokens and an answer of {} do not fit bench.context = {}",
-                              prompt.id, ids->size(), config.max_tokens, config.context),
-                  {{"prompt", prompt.id}, {"tokens", static_cast<int64_t>(ids->size())}});
+      log_warning(
+          "bench_prompt_skipped",
+          fmt::format("bench: prompt '{}' is left out: its {} tokens and an answer of {} do not fit bench.context = {}",
+                      prompt.id, ids->size(), config.max_tokens, config.context),
+          {{"prompt", prompt.id}, {"tokens", static_cast<int64_t>(ids->size())}});
       continue;
     }
     rendered.prompts.push_back({prompt.id, text_of(prompt), *std::move(ids)});
@@ -104,8 +107,8 @@ DecoderConfig decoder_config(const BenchSubject& subject, const BenchConfig& con
   return decoder;
 }
 
-Result<Measured> measure_models(const BenchSubject& subject, const Rendered& rendered, const BenchConfig& config, RunFolder& run,
-                                std::stop_token stop) {
+Result<Measured> measure_models(const BenchSubject& subject, const Rendered& rendered, const BenchConfig& config,
+                                RunFolder& run, std::stop_token stop) {
   TRY(const auto decoder, SpeculativeDecoder::open(decoder_config(subject, config)));
   std::vector<int> lengths = config.draft_lengths;
   std::sort(lengths.begin(), lengths.end());
@@ -131,7 +134,8 @@ Result<Measured> measure_models(const BenchSubject& subject, const Rendered& ren
 }
 
 // The texts of the kept answers, at the draft length that turned out best.
-Status add_samples(const BenchSubject& subject, const Rendered& rendered, const BenchConfig& config, Measured& measured) {
+Status add_samples(const BenchSubject& subject, const Rendered& rendered, const BenchConfig& config,
+                   Measured& measured) {
   if (measured.kept.empty() || !measured.result.best_draft_length) return ok_status();
   TRY(const auto target, open_target(target_config(subject, config)));
   const int best = *measured.result.best_draft_length;
@@ -173,7 +177,8 @@ Status record(const BenchResult& result, RunFolder& run) {
 // A label names a folder.
 std::string safe_label(std::string label) {
   for (char& c : label) {
-    const bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+    const bool fine =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
     if (!fine) c = '_';
   }
   return label;
@@ -198,8 +203,10 @@ Result<BenchResult> bench(const BenchSubject& subject, const std::vector<Prompt>
 
 #else
 
-Result<BenchResult> bench(const BenchSubject&, const std::vector<Prompt>&, const BenchConfig&, RunFolder&, std::stop_token) {
-  return invalid("bench: this binary was built without LibTorch or llama.cpp, which decode with a draft; see 'aerie info'");
+Result<BenchResult> bench(const BenchSubject&, const std::vector<Prompt>&, const BenchConfig&, RunFolder&,
+                          std::stop_token) {
+  return invalid(
+      "bench: this binary was built without LibTorch or llama.cpp, which decode with a draft; see 'aerie info'");
 }
 
 #endif

@@ -1,14 +1,14 @@
 // Asks a target the same held-out prompts alone and with its draft, and says what the draft is worth on this machine:
 // acceptance, speed-up with its spread, and whether every answer stayed the same, token by token.
 //
-// For each prompt the ways of decoding (the target alone, then each draft length) run one after another, in an order that
-// rotates from prompt to prompt, so that whatever else the machine does hits all ways alike; speed-ups are ratios within
-// one prompt, never between runs. Greedy answers must be equal. A difference is a numeric tie when the target's own two
-// best logits are closer there than the rounding of its weight type (tie_tolerance()); any other one makes the result
-// `failed`, with the prompt, position, tokens and gap in words.
+// For each prompt the ways of decoding (the target alone, then each draft length) run one after another, in an order
+// that rotates from prompt to prompt, so that whatever else the machine does hits all ways alike; speed-ups are ratios
+// within one prompt, never between runs. Greedy answers must be equal. A difference is a numeric tie when the target's
+// own two best logits are closer there than the rounding of its weight type (tie_tolerance()); any other one makes the
+// result `failed`, with the prompt, position, tokens and gap in words.
 //
-// Everything blocks on the calling thread, uses `threads` cores, and ends with kCancelled soon after the stop token asks.
-// Plain values; a BenchResult can be written, read back and compared later (results.json, names are stable).
+// Everything blocks on the calling thread, uses `threads` cores, and ends with kCancelled soon after the stop token
+// asks. Plain values; a BenchResult can be written, read back and compared later (results.json, names are stable).
 #pragma once
 
 #include <cstdint>
@@ -27,12 +27,12 @@
 namespace aerie {
 
 struct BenchConfig {
-  std::string prompts;      // file of held-out prompts, never trained on
-  int count = 24;           // prompts to measure, spread evenly over the file; 0 = all
-  int max_tokens = 128;     // of one answer
+  std::string prompts;   // file of held-out prompts, never trained on
+  int count = 24;        // prompts to measure, spread evenly over the file; 0 = all
+  int max_tokens = 128;  // of one answer
   std::vector<int> draft_lengths = {1, 2, 3, 4, 6};
-  double p_min = 0;         // a chain ends before a token the draft finds less probable than this
-  double temperature = 0;   // 0 = greedy: the only setting in which a difference can be judged
+  double p_min = 0;        // a chain ends before a token the draft finds less probable than this
+  double temperature = 0;  // 0 = greedy: the only setting in which a difference can be judged
   double top_p = 1;
   int top_k = 0;
   int64_t seed = 1;
@@ -40,23 +40,24 @@ struct BenchConfig {
   double time_limit_s = 0;  // 0 = none; else no new prompt is begun after this, once three are done
   int context = 2048;
   int batch = 512;
-  int threads = 0;          // 0 = all cores
+  int threads = 0;  // 0 = all cores
   std::string kv_type = "f16";
   bool flash_attention = true;
-  double tie_gap = 0;       // 0 = by weight type (tie_tolerance)
-  int sample_count = 4;     // answers kept as text for the report
+  double tie_gap = 0;               // 0 = by weight type (tie_tolerance)
+  int sample_count = 4;             // answers kept as text for the report
+  std::vector<std::string> copies;  // F16, F32: also measures the target's weights written in these types
 
   void fields(FieldList& v);
 };
 
-// What is measured. The fingerprint is compared with the one in the draft; leave it empty for a copy of the target's weights
-// in another type (F16 made from Q4_1), and say so in `note`.
+// What is measured. The fingerprint is compared with the one in the draft; leave it empty for a copy of the target's
+// weights in another type (F16 made from Q4_1), and say so in `note`.
 struct BenchSubject {
-  std::string label;        // "Q4_1", names the folder of the results; empty = the target's weight type
-  std::string target;       // GGUF
-  std::string draft;        // GGUF
+  std::string label;   // "Q4_1", names the folder of the results; empty = the target's weight type
+  std::string target;  // GGUF
+  std::string draft;   // GGUF
   std::string target_fingerprint;
-  std::string note;         // for people: "the demo's target, dequantised"
+  std::string note;  // for people: "the demo's target, dequantised"
 };
 
 struct Spread {
@@ -68,29 +69,29 @@ std::optional<Spread> spread_of(std::vector<double> values);
 
 // One way of decoding, summed over all prompts. Costs are in units of one plain step of the target.
 struct WayResult {
-  int draft_length = 0;     // 0 = the target alone
+  int draft_length = 0;  // 0 = the target alone
   int64_t answers = 0, tokens = 0, rounds = 0, drafted = 0, accepted = 0;
   double prefill_s = 0, draft_s = 0, verify_s = 0, choose_s = 0, decode_s = 0;
-  double tokens_per_s = 0;              // decoding alone
-  double acceptance_length = 0;         // tokens a round, bonus token included
+  double tokens_per_s = 0;       // decoding alone
+  double acceptance_length = 0;  // tokens a round, bonus token included
   // Position i: share of the rounds that drafted more than i tokens in which more than i were accepted; and the same
   // among those in which the i before were. The last round of an answer is left out: its end is not the draft's doing.
   std::vector<double> acceptance, acceptance_given_before;
-  std::optional<Spread> speedup;        // per prompt, decoding; absent for the target alone
-  std::optional<double> speedup_total;  // all tokens by all seconds, decoding
-  std::optional<double> speedup_whole;  // the same with prefill
-  std::optional<double> draft_step_cost;  // per drafted token, keeping the draft's states true included
-  std::optional<double> verify_cost;      // one pass over the drafted tokens and one more
-  std::optional<double> round_cost;       // a whole round
+  std::optional<Spread> speedup;                 // per prompt, decoding; absent for the target alone
+  std::optional<double> speedup_total;           // all tokens by all seconds, decoding
+  std::optional<double> speedup_whole;           // the same with prefill
+  std::optional<double> draft_step_cost;         // per drafted token, keeping the draft's states true included
+  std::optional<double> verify_cost;             // one pass over the drafted tokens and one more
+  std::optional<double> round_cost;              // a whole round
   int64_t equal = 0, ties = 0, unexplained = 0;  // answers against the target alone
 };
 
 struct Difference {
   std::string prompt_id;
   int draft_length = 0;
-  int64_t position = 0;      // of the first differing token in the answer
+  int64_t position = 0;                              // of the first differing token in the answer
   int32_t plain_token = -1, speculative_token = -1;  // -1: that answer had ended
-  std::optional<double> gap;  // the larger of both runs' top-2 logit gaps there
+  std::optional<double> gap;                         // the larger of both runs' top-2 logit gaps there
   bool tie = false;
   std::string sentence;
 };
@@ -123,35 +124,36 @@ struct SampleAnswer {
 
 struct BenchResult {
   BenchSubject subject;
-  std::string description;      // models, engine, threads, as the decoder says
+  std::string description;  // models, engine, threads, as the decoder says
   std::string weight_type;
-  std::string made_at;          // UTC
-  int64_t prompts_asked = 0;    // may be more than prompts.size() when the time limit ended it
+  std::string made_at;        // UTC
+  int64_t prompts_asked = 0;  // may be more than prompts.size() when the time limit ended it
   int max_tokens = 0;
   double temperature = 0;
-  int threads = 0;              // 0 = all cores
-  double plain_step_s = 0;      // one token of the target alone
-  std::vector<WayResult> ways;  // the target alone first
+  int threads = 0;                       // 0 = all cores
+  double plain_step_s = 0;               // one token of the target alone
+  std::vector<WayResult> ways;           // the target alone first
   std::optional<int> best_draft_length;  // highest speedup_total
-  double tie_gap = 0;           // tolerance used
-  std::optional<double> noise;  // largest change of a top-2 gap between two ways that agreed on the token
+  double tie_gap = 0;                    // tolerance used
+  std::optional<double> noise;           // largest change of a top-2 gap between two ways that agreed on the token
   std::vector<Difference> differences;
   std::vector<PromptResult> prompts;
   std::vector<SampleAnswer> samples;
-  bool failed = false;          // an unexplained difference: the outputs are not the target's
-  std::string verdict;          // one or two sentences for people
-  std::string cost_sentence;    // why it pays or not
+  bool failed = false;        // an unexplained difference: the outputs are not the target's
+  std::string verdict;        // one or two sentences for people
+  std::string cost_sentence;  // why it pays or not
 
   const WayResult* way(int draft_length) const;
   const WayResult* best() const;
 };
 
-// Opens target and draft, measures, writes <run>/bench/<label>/results.json, and shows progress. kInvalid before anything
-// is measured when the two do not fit; `failed` in the result, not an Error, when answers differ.
+// Opens target and draft, measures, writes <run>/bench/<label>/results.json, and shows progress. kInvalid before
+// anything is measured when the two do not fit; `failed` in the result, not an Error, when answers differ.
 Result<BenchResult> bench(const BenchSubject& subject, const std::vector<Prompt>& prompts, const BenchConfig& config,
                           RunFolder& run, std::stop_token stop);
 
-// --- the parts, for tests and for decoders of other engines -------------------------------------------------------------
+// --- the parts, for tests and for decoders of other engines
+// -------------------------------------------------------------
 
 struct BenchPrompt {
   std::string id, text;
@@ -176,8 +178,8 @@ struct Measured {
   BenchResult result;
   std::vector<KeptAnswer> kept;  // the first sample_count
 };
-Result<Measured> measure(const std::vector<BenchPrompt>& prompts, const BenchConfig& config, const std::string& weight_type,
-                         const BenchEngine& engine, std::stop_token stop = {});
+Result<Measured> measure(const std::vector<BenchPrompt>& prompts, const BenchConfig& config,
+                         const std::string& weight_type, const BenchEngine& engine, std::stop_token stop = {});
 
 // Top-2 logit gap (raw logits) below which one-row and many-row passes of these weights may choose differently.
 double tie_tolerance(const std::string& weight_type, const std::string& kv_type);

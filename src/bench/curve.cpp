@@ -60,8 +60,8 @@ Result<TrainingCurve> read_training_curve(FileSystem& fs, const std::string& eve
     const Json event = Json::parse(line, nullptr, false);
     if (!event.is_object()) {
       if (i + 1 == lines.size()) break;  // no line end behind it: the writer was killed in the middle
-      return corrupt(fmt::format("{}, line {}: not a JSON object; move the line out of the file to go on without it", events_path,
-                                 i + 1));
+      return corrupt(fmt::format("{}, line {}: not a JSON object; move the line out of the file to go on without it",
+                                 events_path, i + 1));
     }
     take(event, curve);
   }

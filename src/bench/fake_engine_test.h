@@ -12,11 +12,11 @@ namespace aerie::bench_test {
 struct FakeEngine {
   double plain_step_s = 0.010;
   double draft_step_s = 0.001;
-  double row_s = 0.0005;          // each further row of a verifying pass, on top of a plain step
+  double row_s = 0.0005;  // each further row of a verifying pass, on top of a plain step
   double prefill_row_s = 0.001;
-  double noise = 0.01;            // gaps in many-row passes move by this
-  int accepts = 2;                // of the drafted tokens, in each round (all when fewer are drafted)
-  int end_after = 0;              // the answer ends by itself after this many tokens; 0 = never
+  double noise = 0.01;                       // gaps in many-row passes move by this
+  int accepts = 2;                           // of the drafted tokens, in each round (all when fewer are drafted)
+  int end_after = 0;                         // the answer ends by itself after this many tokens; 0 = never
   std::function<double(int call)> slowness;  // factor on all times of this call
   std::function<void(const DecodeRequest&, Decoded&)> spoil;
   FakeClock clock;
@@ -27,8 +27,9 @@ struct FakeEngine {
     calls.push_back(request);
     const double factor = slowness ? slowness(static_cast<int>(calls.size()) - 1) : 1;
     Decoded answer;
-    const size_t length = end_after > 0 ? std::min<size_t>(static_cast<size_t>(end_after), static_cast<size_t>(request.max_tokens))
-                                        : static_cast<size_t>(request.max_tokens);
+    const size_t length =
+        end_after > 0 ? std::min<size_t>(static_cast<size_t>(end_after), static_cast<size_t>(request.max_tokens))
+                      : static_cast<size_t>(request.max_tokens);
     answer.stopped = end_after > 0 && end_after <= request.max_tokens;
     for (size_t i = 0; i < length; ++i) {
       answer.ids.push_back(request.prompt_ids[0] * 1000 + static_cast<int32_t>(i));
@@ -61,7 +62,8 @@ struct FakeEngine {
 
 inline std::vector<BenchPrompt> prompts(int count) {
   std::vector<BenchPrompt> made;
-  for (int i = 0; i < count; ++i) made.push_back({fmt::format("p{}", i + 1), fmt::format("Question {}?", i + 1), {i + 1, 7, 7}});
+  for (int i = 0; i < count; ++i)
+    made.push_back({fmt::format("p{}", i + 1), fmt::format("Question {}?", i + 1), {i + 1, 7, 7}});
   return made;
 }
 

@@ -63,18 +63,20 @@ std::string script_code(std::string_view code) {
 void HtmlTable::row(const std::vector<std::string>& cells, std::string_view row_class) {
   rows_ += row_class.empty() ? "<tr>" : "<tr class=\"" + html_text(row_class) + "\">";
   for (size_t i = 0; i < cells.size(); ++i) {
-    rows_ += i < columns_.size() && columns_[i].text ? "<td class=\"text wrap\">" : "<td>";
+    const Kind kind = i < columns_.size() ? columns_[i].kind : kNumber;
+    rows_ += kind == kNumber ? "<td>" : kind == kWord ? "<td class=\"text\">" : "<td class=\"text wrap\">";
     rows_ += cells[i] + "</td>";
   }
   rows_ += "</tr>\n";
 }
 
 std::string HtmlTable::text() const {
-  std::string out = "<div class=\"scroll\"><table>\n";
-  if (!caption_.empty()) out += "<caption>" + html_text(caption_) + "</caption>\n";
-  out += "<thead><tr>";
+  std::string out;
+  // Not a caption element: that would scroll away with the table.
+  if (!caption_.empty()) out += "<p class=\"table-title\">" + html_text(caption_) + "</p>\n";
+  out += "<div class=\"scroll\"><table aria-label=\"" + html_text(caption_) + "\">\n<thead><tr>";
   for (const Column& column : columns_) {
-    out += column.text ? "<th scope=\"col\" class=\"text\">" : "<th scope=\"col\">";
+    out += column.kind != kNumber ? "<th scope=\"col\" class=\"text\">" : "<th scope=\"col\">";
     out += html_text(column.title) + "</th>";
   }
   return out + "</tr></thead>\n<tbody>\n" + rows_ + "</tbody></table></div>\n";
@@ -91,7 +93,8 @@ std::string html_facts(const std::vector<std::pair<std::string, std::string>>& f
 std::string html_chart(std::string_view id, std::string_view spoken, std::string_view caption, bool small) {
   std::string out = "<figure><div class=\"plot";
   if (small) out += " small-plot";
-  out += "\"><canvas id=\"" + html_text(id) + "\" role=\"img\" aria-label=\"" + html_text(spoken) + "\"></canvas></div>";
+  out +=
+      "\"><canvas id=\"" + html_text(id) + "\" role=\"img\" aria-label=\"" + html_text(spoken) + "\"></canvas></div>";
   if (!caption.empty()) out += "<figcaption>" + std::string(caption) + "</figcaption>";
   return out + "</figure>\n";
 }

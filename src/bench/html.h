@@ -8,22 +8,24 @@
 
 namespace aerie {
 
-// Text as it may stand in an element or a quoted attribute: & < > " ' escaped, control characters left out, bytes that are
-// not UTF-8 as U+FFFD.
+// Text as it may stand in an element or a quoted attribute: & < > " ' escaped, control characters left out, bytes that
+// are not UTF-8 as U+FFFD.
 std::string html_text(std::string_view text);
 
 // Text or JSON as it may stand inside a script element: "</script" and "<!--" cannot end or change it.
 std::string script_data(std::string_view json);
 std::string script_code(std::string_view code);
 
-// A table in a frame that scrolls sideways on narrow screens. Cells are HTML already.
+// A table under its title, in a frame that scrolls sideways on narrow screens. Cells are HTML already.
 class HtmlTable {
  public:
+  enum Kind { kNumber, kWord, kProse };  // right-aligned; left-aligned; left-aligned and may wrap
   struct Column {
     std::string title;
-    bool text = false;  // left-aligned, may wrap
+    Kind kind = kNumber;
   };
-  HtmlTable(std::string caption, std::vector<Column> columns) : caption_(std::move(caption)), columns_(std::move(columns)) {}
+  HtmlTable(std::string caption, std::vector<Column> columns)
+      : caption_(std::move(caption)), columns_(std::move(columns)) {}
   void row(const std::vector<std::string>& cells, std::string_view row_class = {});
   bool empty() const { return rows_.empty(); }
   std::string text() const;

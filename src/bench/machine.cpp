@@ -11,8 +11,8 @@
 namespace aerie {
 namespace {
 
-constexpr const char* kFlagsThatMatter[] = {"avx2",     "fma",      "f16c",     "avx512f",      "avx512_vnni", "avx512_bf16",
-                                            "avx_vnni", "amx_int8", "amx_bf16", "asimd",        "sve",         "i8mm"};
+constexpr const char* kFlagsThatMatter[] = {"avx2",     "fma",      "f16c",     "avx512f", "avx512_vnni", "avx512_bf16",
+                                            "avx_vnni", "amx_int8", "amx_bf16", "asimd",   "sve",         "i8mm"};
 
 std::optional<std::string> small_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -72,7 +72,8 @@ void read_memory(const std::string& root, MachineFacts& facts) {
 void read_system(const std::string& root, MachineFacts& facts) {
   if (const auto release = small_file(root + "/etc/os-release")) {
     auto name = value_of(*release, "PRETTY_NAME", '=');
-    if (name && name->size() >= 2 && name->front() == '"' && name->back() == '"') *name = name->substr(1, name->size() - 2);
+    if (name && name->size() >= 2 && name->front() == '"' && name->back() == '"')
+      *name = name->substr(1, name->size() - 2);
     facts.os = name;
   }
   if (const auto kernel = small_file(root + "/proc/sys/kernel/osrelease")) facts.kernel = std::string(trim(*kernel));

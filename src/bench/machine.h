@@ -15,14 +15,14 @@ namespace aerie {
 
 struct MachineFacts {
   std::optional<std::string> cpu_model;
-  std::optional<int> core_count;             // logical processors that this process may use
-  std::optional<uint64_t> memory_bytes;      // of the machine
+  std::optional<int> core_count;               // logical processors that this process may use
+  std::optional<uint64_t> memory_bytes;        // of the machine
   std::optional<uint64_t> memory_limit_bytes;  // of the control group, when lower
-  std::vector<std::string> cpu_flags;        // of those that matter here: avx2, avx512f, avx512_vnni, amx_int8, ...
-  std::optional<std::string> os;             // "Debian GNU/Linux 12 (bookworm)"
-  std::optional<std::string> kernel;         // "6.1.0-18-amd64"
+  std::vector<std::string> cpu_flags;          // of those that matter here: avx2, avx512f, avx512_vnni, amx_int8, ...
+  std::optional<std::string> os;               // "Debian GNU/Linux 12 (bookworm)"
+  std::optional<std::string> kernel;           // "6.1.0-18-amd64"
   std::optional<std::string> host;
-  std::optional<double> load_1min;           // processes running or waiting, average of the last minute
+  std::optional<double> load_1min;  // processes running or waiting, average of the last minute
 };
 
 // `root` is put in front of every path ("" = this machine).

@@ -19,7 +19,8 @@ void put(const std::string& path, const std::string& text) {
 TEST(Machine, IsReadFromProcAndEtc) {
   const std::string root = testing::TempDir() + "/machine_a";
   put(root + "/proc/cpuinfo",
-      "processor\t: 0\nvendor_id\t: Test\nmodel name\t: Imaginary: CPU @ 2.00GHz\nflags\t\t: fpu avx2 fma avx2x avx512f\n\n"
+      "processor\t: 0\nvendor_id\t: Test\nmodel name\t: Imaginary: CPU @ 2.00GHz\nflags\t\t: fpu avx2 fma avx2x "
+      "avx512f\n\n"
       "processor\t: 1\nmodel name\t: Another\n");
   put(root + "/proc/meminfo", "MemTotal:       16384 kB\nMemFree: 1 kB\n");
   put(root + "/sys/fs/cgroup/memory.max", "1048576\n");

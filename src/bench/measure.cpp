@@ -47,10 +47,12 @@ double rate(int64_t tokens, double seconds) { return static_cast<double>(tokens)
 
 Status check_config(const std::vector<BenchPrompt>& prompts, const BenchConfig& config) {
   if (prompts.empty()) return invalid("bench: no prompts to measure; name a file of held-out prompts in bench.prompts");
-  if (config.draft_lengths.empty()) return invalid("bench.draft_lengths is empty: name one length at least, such as [3]");
+  if (config.draft_lengths.empty())
+    return invalid("bench.draft_lengths is empty: name one length at least, such as [3]");
   for (int length : config.draft_lengths) {
     if (length < 1 || length > 64) {
-      return invalid(fmt::format("bench.draft_lengths: {} is outside 1 to 64 (the target alone is always measured)", length));
+      return invalid(
+          fmt::format("bench.draft_lengths: {} is outside 1 to 64 (the target alone is always measured)", length));
     }
   }
   if (config.max_tokens < 2) return invalid("bench.max_tokens must be 2 at least: one token shows no rate");
@@ -116,7 +118,8 @@ class Bench {
       DecodeRequest request = request_for(0, length);
       request.max_tokens = std::min(config_.max_tokens, 8);
       auto answer = engine_.decode(request, stop_);
-      if (!answer) return std::move(answer).error().under(fmt::format("bench, warming up with prompt '{}'", prompts_[0].id));
+      if (!answer)
+        return std::move(answer).error().under(fmt::format("bench, warming up with prompt '{}'", prompts_[0].id));
     }
     return ok_status();
   }
@@ -133,8 +136,8 @@ class Bench {
               fmt::format("bench, prompt '{}', draft length {}", prompts_[prompt].id, lengths_[way]));
         }
         if (answer->ids.empty()) {
-          return internal(fmt::format("bench, prompt '{}', draft length {}: the decoder gave no token", prompts_[prompt].id,
-                                      lengths_[way]));
+          return internal(fmt::format("bench, prompt '{}', draft length {}: the decoder gave no token",
+                                      prompts_[prompt].id, lengths_[way]));
         }
         if (engine_.on_answer) engine_.on_answer(prompts_[prompt], request, *answer);
         answers[way].push_back(*std::move(answer));
@@ -193,25 +196,30 @@ class Bench {
   }
 
   std::string difference_sentence(const Difference& difference) const {
-    const auto token = [](int32_t id) { return id < 0 ? std::string("the end of the answer") : fmt::format("token {}", id); };
+    const auto token = [](int32_t id) {
+      return id < 0 ? std::string("the end of the answer") : fmt::format("token {}", id);
+    };
     std::string text = fmt::format("Prompt '{}', position {}: the target alone gives {}, with {} drafted it gives {}; ",
                                    difference.prompt_id, difference.position, token(difference.plain_token),
                                    difference.draft_length, token(difference.speculative_token));
-    if (config_.temperature > 0) return text + "with sampling the cause cannot be told from the logits (use temperature 0).";
+    if (config_.temperature > 0)
+      return text + "with sampling the cause cannot be told from the logits (use temperature 0).";
     if (!difference.gap) return text + "one answer ends where the other goes on, which no rounding explains.";
     if (difference.tie) {
       return text + fmt::format("the two best logits are {:.4f} apart there, within the rounding of {} weights ({}).",
                                 *difference.gap, measured_.result.weight_type, measured_.result.tie_gap);
     }
-    return text + fmt::format("the two best logits are {:.4f} apart there, more than rounding of {} weights explains ({}).",
-                              *difference.gap, measured_.result.weight_type, measured_.result.tie_gap);
+    return text +
+           fmt::format("the two best logits are {:.4f} apart there, more than rounding of {} weights explains ({}).",
+                       *difference.gap, measured_.result.weight_type, measured_.result.tie_gap);
   }
 
   // The repeat with the median decode time stands for its way, so that its parts belong together.
   static const Decoded& median_of(const std::vector<Decoded>& repeats) {
     std::vector<const Decoded*> order;
     for (const Decoded& one : repeats) order.push_back(&one);
-    std::sort(order.begin(), order.end(), [](const Decoded* a, const Decoded* b) { return a->decode_s() < b->decode_s(); });
+    std::sort(order.begin(), order.end(),
+              [](const Decoded* a, const Decoded* b) { return a->decode_s() < b->decode_s(); });
     return *order[(order.size() - 1) / 2];
   }
 
@@ -243,8 +251,8 @@ class Bench {
       if (way > 0 && answer.decode_s() > 0 && plain.decode_s() > 0) {
         into.ratios.push_back(rate(tokens, answer.decode_s()) / rate(plain_tokens, plain.decode_s()));
       }
-      of_prompt.ways.push_back({lengths_[way], tokens, static_cast<int64_t>(answer.accepted.size()), answer.prefill_s,
-                                answer.decode_s()});
+      of_prompt.ways.push_back(
+          {lengths_[way], tokens, static_cast<int64_t>(answer.accepted.size()), answer.prefill_s, answer.decode_s()});
     }
     measured_.result.prompts.push_back(std::move(of_prompt));
     if (measured_.kept.size() < static_cast<size_t>(std::max(config_.sample_count, 0))) keep(prompt, answers);
@@ -254,7 +262,8 @@ class Bench {
     KeptAnswer kept;
     kept.prompt = prompt;
     kept.plain = median_of(answers[0]);
-    for (size_t way = 1; way < answers.size(); ++way) kept.speculative.emplace_back(lengths_[way], median_of(answers[way]));
+    for (size_t way = 1; way < answers.size(); ++way)
+      kept.speculative.emplace_back(lengths_[way], median_of(answers[way]));
     measured_.kept.push_back(std::move(kept));
   }
 
@@ -312,8 +321,8 @@ class Bench {
 
 }  // namespace
 
-Result<Measured> measure(const std::vector<BenchPrompt>& prompts, const BenchConfig& config, const std::string& weight_type,
-                         const BenchEngine& engine, std::stop_token stop) {
+Result<Measured> measure(const std::vector<BenchPrompt>& prompts, const BenchConfig& config,
+                         const std::string& weight_type, const BenchEngine& engine, std::stop_token stop) {
   CHECKED(check_config(prompts, config));
   return Bench(prompts, config, weight_type, engine, std::move(stop)).run();
 }

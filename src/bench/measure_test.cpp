@@ -26,7 +26,8 @@ TEST(Bench, ComputesAcceptanceFromTheRounds) {
   EXPECT_EQ(way.tokens, 93);
   EXPECT_EQ(way.rounds, 33);  // 10 rounds of three tokens, and a last one of one
   EXPECT_NEAR(way.acceptance_length, 93.0 / 33, 1e-12);
-  EXPECT_THAT(way.acceptance, ElementsAre(1, 1, 0, 0)) << "the last round of an answer, cut by max_tokens, must not count";
+  EXPECT_THAT(way.acceptance, ElementsAre(1, 1, 0, 0))
+      << "the last round of an answer, cut by max_tokens, must not count";
   EXPECT_THAT(way.acceptance_given_before, ElementsAre(1, 1, 0)) << "position 4 was never reached and has no such rate";
 }
 
@@ -102,7 +103,8 @@ TEST(Bench, MeasuresEveryPromptInEveryWayOnce) {
   auto measured = measure(prompts(5), config({1, 3}), "F16", fake.engine());
   ASSERT_TRUE(measured.ok());
   std::map<std::pair<int32_t, int>, int> seen;
-  for (size_t i = kWarmUps; i < fake.calls.size(); ++i) ++seen[{fake.calls[i].prompt_ids[0], fake.calls[i].draft_length}];
+  for (size_t i = kWarmUps; i < fake.calls.size(); ++i)
+    ++seen[{fake.calls[i].prompt_ids[0], fake.calls[i].draft_length}];
   EXPECT_EQ(seen.size(), 15u);
   for (const auto& [what, times] : seen) EXPECT_EQ(times, 1) << what.first << " " << what.second;
 }
@@ -245,7 +247,8 @@ TEST(Bench, SaysFromWhichAcceptanceOnItWouldPay) {
   fake.accepts = 0;
   auto measured = measure(prompts(3), config({4}), "F16", fake.engine());
   ASSERT_TRUE(measured.ok());
-  EXPECT_THAT(measured->result.cost_sentence, HasSubstr("It pays from an acceptance length of 1.60 on; a perfect draft would reach 3.12x"));
+  EXPECT_THAT(measured->result.cost_sentence,
+              HasSubstr("It pays from an acceptance length of 1.60 on; a perfect draft would reach 3.12x"));
   EXPECT_THAT(measured->result.cost_sentence, Not(HasSubstr("could not pay")));
 }
 

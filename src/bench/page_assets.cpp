@@ -3,11 +3,16 @@
 // .incbin takes a file as it is: 200 kB as a C array would cost seconds to compile, and a string literal has a limit.
 #define AERIE_EMBED(name, file)                 \
   asm(".section .rodata.aerie_page, \"a\"\n"    \
-      ".global aerie_" #name "_begin\n"         \
-      ".global aerie_" #name "_end\n"           \
-      "aerie_" #name "_begin:\n"                \
-      ".incbin \"" file "\"\n"                  \
-      "aerie_" #name "_end:\n"                  \
+      ".global aerie_" #name                    \
+      "_begin\n"                                \
+      ".global aerie_" #name                    \
+      "_end\n"                                  \
+      "aerie_" #name                            \
+      "_begin:\n"                               \
+      ".incbin \"" file                         \
+      "\"\n"                                    \
+      "aerie_" #name                            \
+      "_end:\n"                                 \
       ".byte 0\n"                               \
       ".previous\n");                           \
   extern "C" const char aerie_##name##_begin[]; \

@@ -1,9 +1,10 @@
-// One HTML page about a run, for someone who has never seen the project: what was done, how the draft learned, how often
-// its guesses were right, what that is worth in speed, on which machine, and how far to trust it.
+// One HTML page about a run, for someone who has never seen the project: what was done, how the draft learned, how
+// often its guesses were right, what that is worth in speed, on which machine, and how far to trust it.
 //
-// The page is one file: style, data and Chart.js (when the build found it) are inside, nothing is fetched. Every number in a
-// chart also stands in a table, so that it can be read without scripts, printed, and searched. All text is escaped.
-// Plain data in, a string out; nothing here measures anything, and what is unknown is left out with a sentence.
+// The page is one file: style, data and Chart.js (when the build found it) are inside, nothing is fetched. Every number
+// in a chart also stands in a table, so that it can be read without scripts, printed, and searched. All text is
+// escaped. Plain data in, a string out; nothing here measures anything, and what is unknown is left out with a
+// sentence.
 #pragma once
 
 #include <optional>
@@ -20,8 +21,8 @@
 namespace aerie {
 
 struct ReportStage {
-  std::string name;      // "train"
-  std::string purpose;   // "teaches the draft to guess what the target says next"
+  std::string name;     // "train"
+  std::string purpose;  // "teaches the draft to guess what the target says next"
   std::optional<double> seconds;
   std::string sentence;  // what came of it
 };
@@ -48,9 +49,9 @@ struct TrainingCurve {
 Result<TrainingCurve> read_training_curve(FileSystem& fs, const std::string& events_path);
 
 struct ReportData {
-  std::string title;               // "SmolLM2-135M-Instruct with an EAGLE-3 draft"
-  std::string made_at;             // UTC
-  std::string notice;              // shown above everything, such as "made-up data for a test"; empty = none
+  std::string title;    // "SmolLM2-135M-Instruct with an EAGLE-3 draft"
+  std::string made_at;  // UTC
+  std::string notice;   // shown above everything, such as "made-up data for a test"; empty = none
   std::vector<ReportStage> stages;
   TrainingCurve training;
   std::vector<BenchResult> benches;  // one a target, in the order to show

@@ -55,7 +55,8 @@ std::string way_json(const WayResult& way) {
   JsonObject object;
   object.add({"drafted", way.draft_length});
   object.add_json("speedup", optional_number(way.speedup_total));
-  object.add_json("quartiles", way.speedup ? json_array(std::vector<double>{way.speedup->q1, way.speedup->q3}) : "null");
+  object.add_json("quartiles",
+                  way.speedup ? json_array(std::vector<double>{way.speedup->q1, way.speedup->q3}) : "null");
   object.add({"yields", way.acceptance_length});
   object.add_json("verify", optional_number(way.verify_cost));
   std::optional<double> draft, rest;

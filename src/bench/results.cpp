@@ -70,7 +70,8 @@ void members(V& v, BenchResult& x) {
   v("verdict", x.verdict), v("cost_sentence", x.cost_sentence), v("failed", x.failed);
   v("best_draft_length", x.best_draft_length), v("prompts_asked", x.prompts_asked), v("max_tokens", x.max_tokens);
   v("temperature", x.temperature), v("threads", x.threads), v("plain_step_s", x.plain_step_s), v("tie_gap", x.tie_gap);
-  v("noise", x.noise), v("ways", x.ways), v("differences", x.differences), v("prompts", x.prompts), v("samples", x.samples);
+  v("noise", x.noise), v("ways", x.ways), v("differences", x.differences), v("prompts", x.prompts),
+      v("samples", x.samples);
 }
 
 template <class T>

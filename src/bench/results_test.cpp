@@ -21,7 +21,8 @@ BenchResult full_result() {
   };
   BenchResult result = measure(prompts(3), config({1, 2}), "F16", fake.engine())->result;
   result.subject = {"F16", "models/a.gguf", "out/draft.gguf", "abc", "made of Q4_1"};
-  result.samples.push_back({"p1", "Why \"so\"?", "Because.", 2, {{"Be", false}, {"cause.", true}}, true, 2, 1, std::nullopt});
+  result.samples.push_back(
+      {"p1", "Why \"so\"?", "Because.", 2, {{"Be", false}, {"cause.", true}}, true, 2, 1, std::nullopt});
   return result;
 }
 
@@ -90,7 +91,8 @@ std::vector<std::string> shown(const std::vector<AnswerPiece>& pieces) {
 }
 
 TEST(AnswerPieces, TellGuessesFromTheTargetsOwnTokens) {
-  EXPECT_THAT(shown(answer_pieces(answer_of("abcdefg", {2, 0, 1, 0}), letters)), ElementsAre("+ab", "-cd", "+e", "-fg"));
+  EXPECT_THAT(shown(answer_pieces(answer_of("abcdefg", {2, 0, 1, 0}), letters)),
+              ElementsAre("+ab", "-cd", "+e", "-fg"));
 }
 
 TEST(AnswerPieces, LeaveOutWhatTheEndOfTheAnswerCutOff) {

@@ -43,12 +43,15 @@ const WayResult* BenchResult::best() const { return best_draft_length ? way(*bes
 
 double tie_tolerance(const std::string& weight_type, const std::string& kv_type) {
   // Logits of real models span about 10 to 30. Activations meet quantised weights re-quantised to 8 bits, and meet F16
-  // weights as F16, with other rounding flips for every batch shape; docs/performance.md has the noise that was measured.
+  // weights as F16, with other rounding flips for every batch shape; docs/performance.md has the noise that was
+  // measured.
   double tolerance = 0.02;
   if (weight_type == "F16") tolerance = 0.1;
   if (weight_type == "BF16") tolerance = 0.5;
-  if (weight_type == "Q8_0" || weight_type == "Q6_K") tolerance = 0.5;
-  else if (is_quantised(weight_type)) tolerance = 1.0;
+  if (weight_type == "Q8_0" || weight_type == "Q6_K")
+    tolerance = 0.5;
+  else if (is_quantised(weight_type))
+    tolerance = 1.0;
   if (kv_type != "f32" && kv_type != "f16") tolerance = std::max(tolerance, 0.5);
   return tolerance;
 }

@@ -35,16 +35,20 @@ std::string cost_sentence(const WayResult& way) {
   const double per_round = static_cast<double>(way.drafted) / static_cast<double>(way.rounds);
   const double most = per_round + 1;
   std::string text = fmt::format(
-      "With up to {} drafted token{}, one guess costs {:.2f} of a plain step and checking {:.1f} tokens at once costs {:.2f}: a "
-      "round costs {:.2f} plain steps and yields {:.2f} tokens, so {:.2f}x the speed of the target alone is to be expected.",
+      "With up to {} drafted token{}, one guess costs {:.2f} of a plain step and checking {:.1f} tokens at once costs "
+      "{:.2f}: a "
+      "round costs {:.2f} plain steps and yields {:.2f} tokens, so {:.2f}x the speed of the target alone is to be "
+      "expected.",
       way.draft_length, way.draft_length == 1 ? "" : "s", *way.draft_step_cost, most, *way.verify_cost, *way.round_cost,
       way.acceptance_length, way.acceptance_length / *way.round_cost);
   if (*way.round_cost >= most) {
-    text += fmt::format(" Even a draft whose every guess is right ({:.1f} tokens a round) could not pay here: checking is too "
-                        "expensive on this machine with these weights.", most);
+    text += fmt::format(
+        " Even a draft whose every guess is right ({:.1f} tokens a round) could not pay here: checking is too "
+        "expensive on this machine with these weights.",
+        most);
   } else if (way.acceptance_length < *way.round_cost) {
-    text += fmt::format(" It pays from an acceptance length of {:.2f} on; a perfect draft would reach {:.2f}x.", *way.round_cost,
-                        most / *way.round_cost);
+    text += fmt::format(" It pays from an acceptance length of {:.2f} on; a perfect draft would reach {:.2f}x.",
+                        *way.round_cost, most / *way.round_cost);
   }
   return text;
 }
@@ -61,10 +65,13 @@ std::string equality_sentence(const BenchResult& result) {
     return text + fmt::format("; {} differ, and with sampling the cause cannot be told.", sum.answers - sum.equal);
   }
   if (sum.ties > 0) {
-    text += fmt::format("; {} part{} where the target's two best tokens are a numeric tie (logits closer than {})", sum.ties,
-                        sum.ties == 1 ? "s" : "", result.tie_gap);
+    text +=
+        fmt::format("; {} part{} from them at a numeric tie of the target's two best tokens (logits closer than {})",
+                    plural(sum.ties, "answer"), sum.ties == 1 ? "s" : "", result.tie_gap);
   }
-  if (sum.unexplained > 0) text += fmt::format("; {} differ{} WITHOUT EXPLANATION", sum.unexplained, sum.unexplained == 1 ? "s" : "");
+  if (sum.unexplained > 0)
+    text += fmt::format("; {} differ{} WITHOUT EXPLANATION", plural(sum.unexplained, "answer"),
+                        sum.unexplained == 1 ? "s" : "");
   return text + ".";
 }
 
@@ -74,7 +81,8 @@ std::string bench_verdict(const BenchResult& result) {
   if (result.failed) {
     std::string text = "The answers with the draft are not the target's own: " + equality_sentence(result);
     for (const Difference& difference : result.differences) {
-      if (!difference.tie) return text + " First: " + difference.sentence + " Speeds mean nothing until this is understood.";
+      if (!difference.tie)
+        return text + " First: " + difference.sentence + " Speeds mean nothing until this is understood.";
     }
     return text;
   }
@@ -84,24 +92,27 @@ std::string bench_verdict(const BenchResult& result) {
   if (ratio >= 1 + kNoticeable) {
     text = fmt::format("With {} a round, answers come {:.2f}x faster than from the target alone", with, ratio);
     if (best->speedup) {
-      text += fmt::format(" (half of the {} between {:.2f}x and {:.2f}x)", plural(best->speedup->count, "prompt"), best->speedup->q1,
-                          best->speedup->q3);
+      text += fmt::format(" (half of the {} between {:.2f}x and {:.2f}x)", plural(best->speedup->count, "prompt"),
+                          best->speedup->q1, best->speedup->q3);
     }
     text += fmt::format("; a round yields {:.2f} tokens. ", best->acceptance_length);
   } else if (ratio > 1 - kNoticeable) {
-    text = fmt::format("Speculation makes no difference here: at best, with {} a round, {:.2f}x the speed of the target alone. ",
-                       with, ratio);
+    text = fmt::format(
+        "Speculation makes no difference here: at best, with {} a round, {:.2f}x the speed of the target alone. ", with,
+        ratio);
   } else {
-    text = fmt::format("Speculation does not pay here: at best, with {} a round, answers come at {:.2f}x the speed of the target "
-                       "alone, although a round yields {:.2f} tokens. ", with, ratio, best->acceptance_length);
+    text = fmt::format(
+        "Speculation does not pay here: at best, with {} a round, answers come at {:.2f}x the speed of the target "
+        "alone, although a round yields {:.2f} tokens. ",
+        with, ratio, best->acceptance_length);
   }
   return text + equality_sentence(result);
 }
 
 std::string bench_table(const BenchResult& result) {
-  std::string text = fmt::format("{}: {}\n{}, up to {} tokens each, temperature {}\n\n", result.subject.label, result.description,
-                                 plural(static_cast<int64_t>(result.prompts.size()), "prompt"), result.max_tokens,
-                                 result.temperature);
+  std::string text =
+      fmt::format("{}: {}\n{}, up to {} tokens each, temperature {}\n\n", result.subject.label, result.description,
+                  plural(static_cast<int64_t>(result.prompts.size()), "prompt"), result.max_tokens, result.temperature);
   text += "  drafted   tokens/s   speed-up  (quartiles)      tokens/round   accepted at position 1, 2, ...\n";
   for (const WayResult& way : result.ways) {
     if (way.draft_length == 0) {
@@ -113,8 +124,8 @@ std::string bench_table(const BenchResult& result) {
     std::string positions;
     for (double share : way.acceptance) positions += fmt::format("{:.0f} % ", 100 * share);
     text += fmt::format("{} {:>7}   {:>8.1f}   {:>8}  {:<15}  {:>12.2f}   {}\n",
-                        result.best_draft_length == way.draft_length ? "*" : " ", way.draft_length, way.tokens_per_s, total, spread,
-                        way.acceptance_length, positions);
+                        result.best_draft_length == way.draft_length ? "*" : " ", way.draft_length, way.tokens_per_s,
+                        total, spread, way.acceptance_length, positions);
   }
   text += "\n" + result.verdict + "\n";
   if (!result.cost_sentence.empty()) text += result.cost_sentence + "\n";

@@ -76,10 +76,11 @@
         spread: of.map(function (w) { return w && w.quartiles; })
       };
     });
+    const tops = sets.flatMap(function (set) { return set.spread.map(function (range) { return range ? range[1] : 0; }); });
     return {
       type: 'bar', data: { labels: lengths, datasets: sets }, plugins: [spreadMarks],
       options: options(axis('drafted tokens a round', { grid: { display: false } }),
-                       axis('speed, target alone = 1', { beginAtZero: true, suggestedMax: 1.2 }))
+                       axis('speed, target alone = 1', { beginAtZero: true, suggestedMax: 1.08 * Math.max(1.1, ...tops) }))
     };
   }
 
@@ -90,12 +91,12 @@
                maxBarThickness: 46, order: 2 };
     }
     const yielded = line('tokens it yields', bench.ways.map(function (w) { return w.yields; }), 2,
-                         { type: 'line', pointRadius: 4, borderWidth: 3, order: 1 });
+                         { type: 'line', stack: 'yield', pointRadius: 4, borderWidth: 3, order: 1 });
     return {
       type: 'bar',
       data: { labels: labels, datasets: [part('checking', 'verify', 0), part('drafting', 'draft', 1), part('rest', 'rest', 6), yielded] },
       options: options(axis('drafted tokens a round', { stacked: true, grid: { display: false } }),
-                       axis('plain steps, and tokens', { stacked: false, beginAtZero: true }))
+                       axis('plain steps, and tokens', { stacked: true, beginAtZero: true }))
     };
   }
 
