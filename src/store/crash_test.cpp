@@ -7,6 +7,7 @@
 
 #include "base/sim_file.h"
 #include "store/samples_for_tests.h"
+#include "store/shard.h"
 #include "store/store.h"
 
 namespace aerie {
@@ -14,7 +15,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 const std::string kPath = "data/run/store";
 
@@ -85,6 +85,7 @@ void check_going_on(SimFileSystem& disk, Promises promises, const std::string& w
   auto cut = disk.after_crash(0, SimFileSystem::Survives::kSynced);
   check(*cut, promises, when + ", finished");
   EXPECT_EQ((*StoreReader::open(*cut, kPath))->samples().size(), 4u) << when;
+  ASSERT_TRUE(StoreWriter::open(*cut, kPath, tiny_header(), {}).ok());  // removes what is unfinished
   auto names = cut->list(kPath + "/shards");
   ASSERT_TRUE(names.ok());
   for (const auto& name : *names) EXPECT_THAT(name, testing::EndsWith(".safetensors")) << when;
@@ -187,6 +188,23 @@ TEST(StoreFault, OfAnyCallIsReportedAndTheSamplesAreWrittenAnew) {
   }
 }
 
+// A writer that ends between making the folders and syncing them leaves names that the next one finds, not durable yet.
+TEST(StoreFault, WhileTheStoreIsMadeLeavesNothingThatTheNextWriterTrustsWrongly) {
+  using Call = SimFileSystem::Call;
+  for (const Call call : {Call::kMakeFolder, Call::kCreate, Call::kWrite, Call::kSync, Call::kRename, Call::kSyncFolder}) {
+    for (int64_t nth = 1; nth <= 6; ++nth) {
+      SimFileSystem disk;
+      disk.fail(call, nth, EIO);
+      Promises promises;
+      (void)StoreWriter::open(disk, kPath, tiny_header(), {}).ok();
+      const Status done = work(disk, promises);
+      if (!done.ok()) continue;  // the failure came later than the store's making
+      auto after = disk.after_crash(0, SimFileSystem::Survives::kSynced);
+      check(*after, promises, "call " + std::to_string(static_cast<int>(call)) + ", " + std::to_string(nth));
+    }
+  }
+}
+
 TEST(StoreFault, AFullDiskIsKFullHurtsNothingAndTheWriterGoesOnWhenThereIsSpace) {
   for (uint64_t bytes = 1000; bytes < 80000; bytes += 3000) {
     SimFileSystem disk;
@@ -250,6 +268,23 @@ TEST(StoreFault, DamageOnTheDiskIsNeverReadAsASample) {
     if (!reader.ok()) continue;
     EXPECT_FALSE((*reader)->verify().ok()) << at;
   }
+}
+
+TEST(StoreShard, IsNeverReplacedByAnotherOfItsName) {
+  SimFileSystem disk;
+  ASSERT_TRUE(disk.make_folders("shards").ok());
+  const ShardFacts facts{"uuid", "fp-1", {8, 1, 1000, 2, DType::kBF16}};
+  const auto publish = [&](const std::string& id) -> Status {
+    std::vector<Record> records;
+    TRY(Record record, encode_record(facts.shape, tiny_sample(id), 0));
+    records.push_back(std::move(record));
+    TRY(const std::string head, lay_out_shard(facts, WriterId{}, records));
+    return publish_shard(disk, "shards", "s1", head, records);
+  };
+  ASSERT_TRUE(publish("a").ok());
+  EXPECT_EQ(publish("b").error().code, Code::kExists);
+  EXPECT_EQ(read_shard_index(disk, "shards/s1.safetensors", facts)->entries[0].id, "a");
+  EXPECT_THAT(*disk.list("shards"), ElementsAre("s1.safetensors"));
 }
 
 // A disk that lies about syncs cannot be outwitted, but what comes back must show it, not be taken for whole.
