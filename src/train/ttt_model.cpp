@@ -183,58 +183,71 @@ Result<std::unique_ptr<TttModel>> TttModel::create(const Checkpoint& checkpoint,
   return std::unique_ptr<TttModel>(new TttModel(std::move(state)));
 }
 
+// LibTorch and the allocator throw; no exception leaves this room.
 Result<TttOutputs> TttModel::run(std::span<const TttSequence> batch, const TttWants& wants) {
-  State& s = *state_;
-  const bool labelled = wants.accuracy || s.options.drop_out_of_vocabulary;
+  size_t tokens = 0;
+  for (const TttSequence& s : batch) tokens += s.ids.size();
+  try {
+    return state_->run(batch, wants);
+  } catch (const std::bad_alloc&) {
+    return full(fmt::format("there is not enough memory for a batch of {} tokens; lower batch_tokens or max_length", tokens));
+  } catch (const std::exception& error) {
+    return internal(fmt::format("computing a batch of {} tokens failed: {}", tokens, error.what()));
+  }
+}
+
+Result<TttOutputs> TttModel::State::run(std::span<const TttSequence> batch, const TttWants& wants) {
+  const bool labelled = wants.accuracy || options.drop_out_of_vocabulary;
   std::vector<std::vector<int32_t>> labels;
   for (size_t i = 0; i < batch.size(); ++i) {
-    CHECKED(check_sequence(batch[i], i, s.shape));
+    CHECKED(check_sequence(batch[i], i, shape));
     if (!labelled) continue;
     const auto& known = batch[i].teacher_argmax;
     labels.push_back(known.empty() ? teacher_argmax(batch[i].last) : std::vector<int32_t>(known.begin(), known.end()));
   }
-  const Plan plan = make_plan(batch, labels, s.drafted, s.options, wants);
-  const auto steps = static_cast<size_t>(s.options.steps);
+  const Plan plan = make_plan(batch, labels, drafted, options, wants);
+  const auto steps = static_cast<size_t>(options.steps);
   TttOutputs outputs;
   outputs.step_loss.assign(steps, 0);
   outputs.loss_rows = plan.loss_rows;
   for (auto* counts : {&outputs.correct, &outputs.total, &outputs.chain_correct, &outputs.chain_total}) counts->assign(steps, 0);
-  if (wants.gradients) s.gradients_block.zeroed(s.count);
+  if (wants.gradients) gradients_block.zeroed(count);
   if (plan.rows > 0) {
-    s.forward(batch, plan);
-    CHECKED(s.loss(batch, plan, wants, outputs));
-    if (wants.gradients) s.backward(plan);
+    forward(batch, plan);
+    CHECKED(loss(batch, plan, wants, outputs));
+    if (wants.gradients) backward(plan);
   }
   double weight = 1;
-  for (size_t k = 0; k < steps; ++k, weight *= s.options.step_decay) outputs.loss += weight * outputs.step_loss[k];
+  for (size_t k = 0; k < steps; ++k, weight *= options.step_decay) outputs.loss += weight * outputs.step_loss[k];
   if (wants.logits) {
-    const int64_t h = s.shape.hidden_size, vd = s.shape.draft_vocab_size;
+    const int64_t h = shape.hidden_size, vd = shape.draft_vocab_size;
     for (size_t k = 0; k < steps; ++k) {
       outputs.logits.emplace_back(static_cast<size_t>(plan.rows * vd));
       if (plan.rows == 0) continue;
-      dense::multiply_nt({outputs.logits[k].data(), plan.rows, vd, vd}, {s.head_input(static_cast<int>(k)), plan.rows, h, h},
-                         {s.weights.lm_head, vd, h, h}, dense::Into::kReplace);
+      dense::multiply_nt({outputs.logits[k].data(), plan.rows, vd, vd}, {head_input(static_cast<int>(k)), plan.rows, h, h},
+                         {weights.lm_head, vd, h, h}, dense::Into::kReplace);
     }
   }
   return outputs;
 }
 
-std::vector<int32_t> TttModel::teacher_argmax(std::span<const float> last) const {
-  const State& s = *state_;
+std::vector<int32_t> TttModel::teacher_argmax(std::span<const float> last) const { return state_->teacher_argmax(last); }
+
+std::vector<int32_t> TttModel::State::teacher_argmax(std::span<const float> last) const {
   constexpr int64_t kRows = 64;
-  const int64_t ht = s.shape.target_hidden_size, v = s.shape.vocab_size, n = static_cast<int64_t>(last.size()) / ht;
+  const int64_t ht = shape.target_hidden_size, v = shape.vocab_size, n = static_cast<int64_t>(last.size()) / ht;
   std::vector<int32_t> best(static_cast<size_t>(n));
   Floats hidden, inverse, logits;
   for (int64_t first = 0; first < n; first += kRows) {
-    const int64_t count = std::min(kRows, n - first);
-    const dense::Matrix rows{hidden.size(count * ht), count, ht, ht};
-    std::memcpy(rows.data, last.data() + first * ht, static_cast<size_t>(count * ht) * sizeof(float));
-    if (s.options.last_is_prenorm) {
-      kernels::rms_norm(rows, rows, s.head->norm.data(), s.shape.rms_norm_eps, inverse.size(count));
+    const int64_t part = std::min(kRows, n - first);
+    const dense::Matrix rows{hidden.size(part * ht), part, ht, ht};
+    std::memcpy(rows.data, last.data() + first * ht, static_cast<size_t>(part * ht) * sizeof(float));
+    if (options.last_is_prenorm) {
+      kernels::rms_norm(rows, rows, head->norm.data(), shape.rms_norm_eps, inverse.size(part));
     }
-    float* z = logits.size(count * v);
-    dense::multiply_nt({z, count, v, v}, rows, {s.head->lm_head.data(), v, ht, ht}, dense::Into::kReplace);
-    kernels::parallel(count, 1, [&](int64_t begin, int64_t end) {
+    float* z = logits.size(part * v);
+    dense::multiply_nt({z, part, v, v}, rows, {head->lm_head.data(), v, ht, ht}, dense::Into::kReplace);
+    kernels::parallel(part, 1, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) best[static_cast<size_t>(first + r)] = static_cast<int32_t>(kernels::argmax(z + r * v, v));
     });
   }

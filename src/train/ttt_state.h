@@ -77,6 +77,8 @@ struct TttModel::State {
   const float* state_of(const Plan& plan, int k) const;
   const float* head_input(int k) const;
 
+  Result<TttOutputs> run(std::span<const TttSequence> batch, const TttWants& wants);
+  std::vector<int32_t> teacher_argmax(std::span<const float> last) const;
   void forward(std::span<const TttSequence> batch, const Plan& plan);
   Status loss(std::span<const TttSequence> batch, const Plan& plan, const TttWants& wants, TttOutputs& outputs);
   void backward(const Plan& plan);
