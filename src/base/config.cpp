@@ -52,19 +52,28 @@ const char* type_text(const ConfigField& field) {
   return kNames[field.place.index()];
 }
 
+// A bound or a value as people write it: 100000, not 1e+05.
+std::string plain_number(double value) {
+  if (std::floor(value) != value || std::abs(value) > 1e15) return json_number(value);
+  return std::to_string(static_cast<int64_t>(value));
+}
+
 std::string limits_text(const ConfigField& field) {
   if (!field.choices.empty()) return "one of " + join(field.choices, ", ");
   if (!field.has_range) return "";
-  return json_number(field.low) + " to " + json_number(field.high);
+  return plain_number(field.low) + " to " + plain_number(field.high);
 }
 
 Status check_range(const ConfigField& field, double value) {
   if (field.has_range && !(value >= field.low && value <= field.high))
-    return invalid("is " + json_number(value) + ", allowed is " + limits_text(field));
+    return invalid("is " + plain_number(value) + ", allowed is " + limits_text(field));
   return ok_status();
 }
 
-Error wrong_type(const ConfigField& field) { return invalid(std::string("must be ") + type_text(field)); }
+Error wrong_type(const ConfigField& field) {
+  const std::string type = type_text(field);
+  return invalid("must be " + std::string(type == "true or false" ? "" : type == "integer" ? "an " : "a ") + type);
+}
 
 // Puts a TOML value into the field; the error says what is wrong with it, without the name.
 Status assign(const ConfigField& field, const toml::node& node) {
