@@ -15,8 +15,6 @@
 namespace aerie {
 
 void ExtractConfig::fields(FieldList& v) {
-  v("conversations", conversations, "file with conversations (JSONL)");
-  v("store", store, "folder of the store of hidden states");
   v("boundaries", boundaries, "layer boundaries to keep, ascending; empty = 2, n/2, n-3");
   v("dtype", dtype, "how states are stored").one_of({"BF16", "F32"});
   v("max_length", max_length, "tokens; longer conversations are cut there").range(2, 1 << 24);
@@ -56,19 +54,19 @@ StoreHeader header_of(const TargetFacts& facts, const std::vector<int>& boundari
   header.dtype = dtype;
   header.probe_json = report.json();
   header.facts_json = JsonObject()
-                          .add({{"model_path", facts.model_path},
-                                {"intermediate_size", facts.intermediate_size},
-                                {"head_count", facts.head_count},
-                                {"kv_head_count", facts.kv_head_count},
-                                {"head_size", facts.head_size},
-                                {"context_length", facts.context_length},
-                                {"rms_norm_eps", facts.rms_norm_eps},
-                                {"rope_theta", facts.rope_theta},
-                                {"bos_id", facts.bos_id},
-                                {"eos_id", facts.eos_id},
-                                {"tied_embeddings", facts.tied_embeddings},
-                                {"engine_version", facts.engine_version},
-                                {"weights_fingerprint", facts.weights_fingerprint}})
+                          .add_all({{"model_path", facts.model_path},
+                                    {"intermediate_size", facts.intermediate_size},
+                                    {"head_count", facts.head_count},
+                                    {"kv_head_count", facts.kv_head_count},
+                                    {"head_size", facts.head_size},
+                                    {"context_length", facts.context_length},
+                                    {"rms_norm_eps", facts.rms_norm_eps},
+                                    {"rope_theta", facts.rope_theta},
+                                    {"bos_id", facts.bos_id},
+                                    {"eos_id", facts.eos_id},
+                                    {"tied_embeddings", facts.tied_embeddings},
+                                    {"engine_version", facts.engine_version},
+                                    {"weights_fingerprint", facts.weights_fingerprint}})
                           .text();
   return header;
 }

@@ -19,8 +19,8 @@
 namespace aerie {
 
 struct ExtractConfig {
-  std::string conversations;    // file
-  std::string store;            // folder
+  std::string conversations;    // file; not a setting, the caller says where things are
+  std::string store;            // folder; likewise
   std::vector<int> boundaries;  // empty = default_boundaries()
   std::string dtype = "BF16";
   int max_length = 2048;        // tokens; longer conversations are cut there

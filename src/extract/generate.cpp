@@ -13,7 +13,6 @@ namespace aerie {
 
 void GenerateConfig::fields(FieldList& v) {
   v("prompts", prompts, "file with the prompts: .jsonl, or text with one prompt a line");
-  v("output", output, "file to which conversations are appended (JSONL)");
   v("max_tokens", max_tokens, "longest answer, in tokens").range(1, 1 << 20);
   v("temperature", temperature, "0 = always the likeliest token; above: sampled").range(0, 10);
   v("top_p", top_p, "sample from the likeliest tokens that hold this share of probability").range(0, 1);

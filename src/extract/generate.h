@@ -20,7 +20,6 @@ namespace aerie {
 
 struct GenerateConfig {
   std::string prompts;      // file
-  std::string output;       // file
   int max_tokens = 256;
   double temperature = 0;
   double top_p = 1;
