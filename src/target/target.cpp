@@ -36,6 +36,7 @@ std::string target_fingerprint(const TargetFacts& facts, std::span<const int> bo
 
 Result<std::unique_ptr<Target>> open_target(const TargetConfig& config) {
 #ifdef AERIE_HAVE_LLAMA
+  if (config.model.empty()) return invalid("no target is named: set target.model to a GGUF file");
   return open_llama_target(config);
 #else
   return invalid("opening " + config.model + " needs llama.cpp, and this binary was built without it: run scripts/bootstrap and build again");

@@ -19,13 +19,18 @@ class Capturer {
   static Result<std::unique_ptr<Capturer>> open(llama_model& model, const TargetFacts& facts, const TargetConfig& config,
                                                 bool by_callback = false);
   ~Capturer();
-  Result<Captured> run(std::span<const int32_t> ids, std::span<const int> boundaries, std::stop_token stop);
+  Result<Captured> run(std::span<const int32_t> ids, std::span<const int> boundaries, const std::stop_token& stop);
 
  private:
   struct Tap;
-  Capturer(const TargetFacts& facts, const TargetConfig& config);
-  Status enable(std::span<const int> boundaries);
+  Capturer(llama_model& model, const TargetFacts& facts, const TargetConfig& config);
+  Status check(std::span<const int32_t> ids, std::span<const int> boundaries) const;
+  void enable_hooks(std::span<const int> boundaries);
+  void want(Captured& captured);
+  Status read_hooks(Captured& captured, size_t rows);
+  Status complete(Captured& captured) const;
 
+  llama_model& model_;
   TargetFacts facts_;
   TargetConfig config_;
   bool hooks_ = false;

@@ -1,6 +1,7 @@
 #include "target/llama/dequantize.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "ggml.h"
 
@@ -15,6 +16,15 @@ int64_t elements_of(const GgufTensor& tensor) {
 
 bool whole_number_type(uint32_t type) {
   return type == GGML_TYPE_I8 || type == GGML_TYPE_I16 || type == GGML_TYPE_I32 || type == GGML_TYPE_I64;
+}
+
+// What stays F32 whatever the matrices become: vectors, and the small matrices that llama.cpp's own quantiser leaves alone
+// because some of its operations take no other type.
+bool stays_f32(const GgufTensor& tensor) {
+  if (tensor.ne.size() < 2 || !tensor.name.ends_with("weight")) return true;
+  static constexpr std::string_view kKept[] = {"_norm.weight", "ffn_gate_inp", "ssm_conv1d", "shortconv.conv", "time_mix_", "attn_rel_b",
+                                               "altup", "laurel", "per_layer_model_proj"};
+  return std::any_of(std::begin(kKept), std::end(kKept), [&](std::string_view part) { return tensor.name.find(part) != std::string::npos; });
 }
 
 // llama.cpp's numbers for general.file_type: 0 = all F32, 1 = mostly F16.
@@ -46,6 +56,7 @@ Result<std::vector<float>> floats_of(const GgufTensor& tensor) {
 }
 
 Status write_dequantized_gguf(FileSystem& fs, const std::string& from, const std::string& to, GgmlType type) {
+  if (type != GgmlType::kF32 && type != GgmlType::kF16) return invalid("weights can be written as F32 or F16 only");
   TRY(const GgufFile gguf, GgufFile::open(from));
   auto metadata = gguf.metadata();
   for (auto& [key, value] : metadata)
@@ -57,7 +68,7 @@ Status write_dequantized_gguf(FileSystem& fs, const std::string& from, const std
     GgufTensor written = tensor;
     if (!whole_number_type(tensor.type)) {
       TRY(const std::vector<float> values, floats_of(tensor));
-      const bool half = type == GgmlType::kF16 && tensor.ne.size() > 1;
+      const bool half = type == GgmlType::kF16 && !stays_f32(tensor);
       held.push_back(bytes_of(values, half));
       written.type = static_cast<uint32_t>(half ? GgmlType::kF16 : GgmlType::kF32);
       written.bytes = held.back();

@@ -36,8 +36,9 @@ void add_value(Sha256& hash, const GgufValue& value) {
 }
 
 // Names, types, shapes and a sample of every tensor's bytes (first, middle and last 4 KiB: a fine-tune changes all of
-// them), the tokenizer and the chat template. Reads under 4 MB of a model of any size.
-std::string weights_fingerprint(const GgufFile& gguf) {
+// them), what the architecture is told (RoPE scaling and the like), the tokenizer and the chat template. Reads 12 KiB a
+// tensor, however large the model.
+std::string weights_fingerprint(const GgufFile& gguf, const std::string& architecture) {
   constexpr size_t kSample = 4096;
   Sha256 hash;
   for (const GgufTensor& tensor : gguf.tensors()) {
@@ -47,7 +48,7 @@ std::string weights_fingerprint(const GgufFile& gguf) {
       hash.add(tensor.bytes.subspan(at, std::min(kSample, tensor.bytes.size() - at)));
   }
   for (const auto& [key, value] : gguf.metadata())
-    if (key.starts_with("tokenizer.")) {
+    if (key.starts_with("tokenizer.") || key.starts_with(architecture + ".")) {
       hash.add(key);
       add_value(hash, value);
     }
@@ -79,6 +80,9 @@ Result<TargetFacts> read_facts(const GgufFile& gguf, const std::string& path) {
   TRY(facts.architecture, gguf.text("general.architecture"));
   const std::string& arch = facts.architecture;
   if (arch == "eagle3") return invalid(path + " is an EAGLE-3 draft, and a target is needed here: name the model it was trained for");
+  const auto parts = gguf.integer("split.count");
+  if (parts && *parts > 1)
+    return invalid(path + " is one of " + std::to_string(*parts) + " parts of a model: make them one file with llama.cpp's llama-gguf-split --merge");
   TRY(facts.layer_count, needed(gguf, arch + ".block_count", path));
   TRY(facts.hidden_size, needed(gguf, arch + ".embedding_length", path));
   facts.intermediate_size = int_of(gguf, arch + ".feed_forward_length", 0);
@@ -102,7 +106,7 @@ Result<TargetFacts> read_facts(const GgufFile& gguf, const std::string& path) {
   const auto chat_template = gguf.text("tokenizer.chat_template");
   if (chat_template) facts.chat_template = *chat_template;
   facts.weight_type = most_common_type(gguf);
-  facts.weights_fingerprint = weights_fingerprint(gguf);
+  facts.weights_fingerprint = weights_fingerprint(gguf, arch);
   return facts;
 }
 

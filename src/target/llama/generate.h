@@ -1,7 +1,9 @@
-// Answers many requests with one context: a new request is prefilled as soon as a place is free, and all answers in flight
-// grow by one token a pass. Inner header.
+// Answers many requests with one context: prompts are taken in while answers in flight grow by one token a pass, and a place
+// that becomes free is given to the next request at once.
 //
-// One thread; borrows the model. The context lives as long as the Generator and is emptied by every run.
+// Every chunk of a prompt is a pass of its own, so that what a prompt yields does not depend on what runs beside it; the
+// number of answers in flight changes only the rounding of later tokens (kernels for few rows differ in the last bits).
+// Inner header. One thread; borrows the model. The context lives as long as the Generator and is emptied by every run.
 #pragma once
 
 #include <memory>
@@ -15,24 +17,27 @@ class Generator {
  public:
   static Result<std::unique_ptr<Generator>> open(llama_model& model, const TargetConfig& config);
   ~Generator();
-  Status run(const std::vector<GenerateRequest>& requests, const Target::OnGenerated& done, std::stop_token stop);
+  Status run(const std::vector<GenerateRequest>& requests, const Target::OnGenerated& done, const std::stop_token& stop);
 
  private:
   struct Answer;
+  struct Run;
   Generator(llama_model& model, const TargetConfig& config, ContextPtr context);
-  Status prefill(Answer& answer);
-  Status step();
+  // Gives free places to the next requests; those that cannot be answered are told so.
+  Status admit(Run& run);
+  Status check(const GenerateRequest& request) const;
+  // Takes in up to config.batch tokens of prompts, the longest-waiting prompt first.
+  Status take_in_prompts(Run& run);
+  // One more token for every answer whose prompt is taken in.
+  Status step(Run& run);
   // Chooses the next token of an answer from row `row` of the last pass, and ends the answer when it is over.
-  Status take(Answer& answer, int row);
-  Status finish(Answer& answer, bool stopped);
+  Status choose_next(Run& run, Answer& answer, int row);
+  Status finish(Run& run, Answer& answer, bool stopped);
 
   llama_model& model_;
   TargetConfig config_;
   ContextPtr context_;
   Batch batch_;
-  std::vector<std::unique_ptr<Answer>> places_;  // by sequence id; null = free
-  const std::vector<GenerateRequest>* requests_ = nullptr;
-  const Target::OnGenerated* done_ = nullptr;
 };
 
 }  // namespace aerie::llama

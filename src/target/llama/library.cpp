@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "base/log.h"
 #include "base/text.h"
@@ -13,14 +14,26 @@ namespace aerie::llama {
 namespace {
 
 std::mutex mutex;
-std::string last_error;
+std::string first_error;  // since forget_errors(): the cause; those after it are of callers that noticed
+
+void forget_errors() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  first_error.clear();
+}
+
+// "llama_model_load: error loading model: ..." without the function's name.
+std::string without_function(const std::string& line) {
+  const size_t colon = line.find(": ");
+  const bool name = colon != std::string::npos && line.find(' ') == colon + 1;
+  return name ? line.substr(colon + 2) : line;
+}
 
 void on_log(ggml_log_level level, const char* text, void*) {
   const std::string line(trim(text));
   if (line.empty() || line == ".") return;
   if (level == GGML_LOG_LEVEL_ERROR) {
     const std::lock_guard<std::mutex> lock(mutex);
-    last_error = line;
+    if (first_error.empty()) first_error = without_function(line);
   }
   if (level != GGML_LOG_LEVEL_CONT) log(Level::kDebug, "llama_cpp", line);
 }
@@ -41,19 +54,21 @@ void prepare() {
   std::call_once(once, [] { llama_backend_init(); });
   llama_log_set(on_log, nullptr);
   common_log_set_verbosity_thold(LOG_LEVEL_ERROR);
-  const std::lock_guard<std::mutex> lock(mutex);
-  last_error.clear();
+  forget_errors();
 }
 
 std::string because() {
   const std::lock_guard<std::mutex> lock(mutex);
-  return last_error.empty() ? "" : ": " + last_error;
+  const std::string line = std::exchange(first_error, "");
+  return line.empty() ? "" : ": " + line;
 }
 
 Result<ModelPtr> open_model(const std::string& path) {
   prepare();
   ModelPtr model(llama_model_load_from_file(path.c_str(), llama_model_default_params()));
   if (!model) return invalid("llama.cpp " + std::string(llama_version()) + " cannot load " + path + because());
+  if (!llama_model_has_decoder(model.get()) || llama_model_has_encoder(model.get()) || llama_model_is_diffusion(model.get()))
+    return invalid(path + " is no model that writes text from left to right, and a target must be one");
   return model;
 }
 
@@ -70,6 +85,7 @@ Result<ContextPtr> open_context(llama_model& model, const ContextOptions& option
   params.no_perf = true;
   params.cb_eval = options.on_tensor;
   params.cb_eval_user_data = options.user;
+  forget_errors();
   ContextPtr context(llama_init_from_model(&model, params));
   if (!context)
     return invalid("llama.cpp cannot make a context of " + std::to_string(options.tokens) + " tokens for " + model_path + because() +
@@ -96,12 +112,25 @@ void Batch::add(int32_t token, int position, int sequence, bool output) {
   batch.logits[row] = output ? 1 : 0;
 }
 
-Status Batch::decode(llama_context& context) {
+Status Batch::decode(llama_context& context, const std::stop_token& stop) {
+  forget_errors();
+  std::stop_token asked = stop;
+  llama_set_abort_callback(&context, [](void* token) { return static_cast<std::stop_token*>(token)->stop_requested(); }, &asked);
   const int code = llama_decode(&context, rows_->batch);
+  llama_synchronize(&context);
+  llama_set_abort_callback(&context, nullptr, nullptr);
+  if (code == 2 && stop.stop_requested()) return cancelled("a pass through the model was stopped");
   if (code != 0)
     return internal("llama.cpp failed over " + std::to_string(size()) + " rows (code " + std::to_string(code) +
                     (code == 1 ? ", no room in the cache" : "") + ")" + because());
-  llama_synchronize(&context);
+  return ok_status();
+}
+
+Status check_ids(const llama_model& model, std::span<const int32_t> ids) {
+  const int32_t size = llama_vocab_n_tokens(llama_model_get_vocab(&model));
+  for (int32_t id : ids)
+    if (id < 0 || id >= size)
+      return invalid("token id " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(size) + ": it was made by another tokenizer");
   return ok_status();
 }
 

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <memory>
+#include <span>
+#include <stop_token>
 #include <string>
 
 #include "base/result.h"
@@ -24,11 +26,14 @@ struct FreeContext {
 using ModelPtr = std::unique_ptr<llama_model, FreeModel>;
 using ContextPtr = std::unique_ptr<llama_context, FreeContext>;
 
-// Starts the library once and sends its log to ours (debug), keeping the last error line for because().
+// Starts the library once and sends its log to ours (debug), keeping error lines for because().
 void prepare();
-// ": <last error line>" of this library, or nothing.
+// ": <error line>" of this library, or nothing: the first one since the operation began, which is the cause; told once.
+// With several threads in the library the line may be another thread's.
 std::string because();
 
+// kInvalid with llama.cpp's reason for a file that it cannot load, and for a model that does not write text from left to
+// right (an encoder, a diffusion model): it cannot be a target.
 Result<ModelPtr> open_model(const std::string& path);
 
 struct ContextOptions {
@@ -55,13 +60,17 @@ class Batch {
   void clear();
   void add(int32_t token, int position, int sequence, bool output);
   int size() const;
-  // Runs the rows; kInternal with llama.cpp's reason.
-  Status decode(llama_context& context);
+  // Runs the rows and waits for them; kInternal with llama.cpp's reason, kCancelled when stopped (on a CPU within one
+  // operation of one layer; the cache then holds a part of the pass and must be cleared).
+  Status decode(llama_context& context, const std::stop_token& stop);
 
  private:
   struct Rows;
   std::unique_ptr<Rows> rows_;
 };
+
+// kInvalid names the first id that is no token of this model: llama.cpp would fail the whole pass.
+Status check_ids(const llama_model& model, std::span<const int32_t> ids);
 
 int thread_count(int wanted);  // 0 = all cores
 

@@ -33,7 +33,7 @@ class LlamaTarget : public Target {
     const auto length = static_cast<int32_t>(text.size());
     std::vector<int32_t> ids(text.size() + 8);
     for (int attempt = 0; attempt < 2; ++attempt) {
-      // No BOS is added: a chat template writes it itself, and text for training is taken as it is.
+      // No BOS is added: render() writes it, and text for training is taken as it is.
       const int32_t count = llama_tokenize(vocab(), text.data(), length, ids.data(), static_cast<int32_t>(ids.size()), false, parse_special);
       if (count >= 0) {
         ids.resize(static_cast<size_t>(count));
@@ -45,9 +45,7 @@ class LlamaTarget : public Target {
   }
 
   Result<std::string> detokenize(std::span<const int32_t> ids) override {
-    for (int32_t id : ids)
-      if (id < 0 || id >= llama_vocab_n_tokens(vocab()))
-        return invalid("token id " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(llama_vocab_n_tokens(vocab())));
+    CHECKED(llama::check_ids(*model_, ids));
     std::string text(ids.size() * 8 + 16, '\0');
     for (int attempt = 0; attempt < 2; ++attempt) {
       const int32_t count = llama_detokenize(vocab(), ids.data(), static_cast<int32_t>(ids.size()), text.data(),
@@ -75,7 +73,7 @@ class LlamaTarget : public Target {
         one.content = message.content;
         inputs.messages.push_back(std::move(one));
       }
-      return common_chat_templates_apply(templates_.get(), inputs).prompt;
+      return bos_in_front() + common_chat_templates_apply(templates_.get(), inputs).prompt;
     } catch (const std::exception& error) {
       return invalid("the chat template of " + facts_.model_path + " cannot render these messages: " + error.what());
     }
@@ -102,6 +100,13 @@ class LlamaTarget : public Target {
  private:
   LlamaTarget(const TargetConfig& config, GgufFile gguf, TargetFacts facts, ModelPtr model)
       : config_(config), gguf_(std::move(gguf)), facts_(std::move(facts)), model_(std::move(model)) {}
+
+  // The renderer takes the BOS away from a model whose tokenizer adds it, as llama-server lets the tokenizer do; tokenize()
+  // adds nothing, so it is put back here.
+  std::string bos_in_front() const {
+    const llama_token bos = llama_vocab_get_add_bos(vocab()) ? llama_vocab_bos(vocab()) : LLAMA_TOKEN_NULL;
+    return bos == LLAMA_TOKEN_NULL ? "" : llama_vocab_get_text(vocab(), bos);
+  }
 
   const llama_vocab* vocab() const { return llama_model_get_vocab(model_.get()); }
 

@@ -1,18 +1,11 @@
 // The embedded engine on the real small model (AERIE_MODEL). One thread: ggml's threads spin.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
-#include "llama.h"
 #include "target/llama/capture.h"
-#include "target/llama/dequantize.h"
-#include "target/llama/facts.h"
-#include "target/llama/llama_private.h"
-#include "target/probe.h"
+#include "target/target.h"
 
 namespace aerie {
 namespace {
@@ -70,12 +63,6 @@ TEST_F(LlamaTarget, TokenizesAndBack) {
   ASSERT_TRUE(back.ok());
   EXPECT_EQ(*back, text);
   EXPECT_EQ(ids("<|im_end|>").size(), 1u);
-}
-
-TEST_F(LlamaTarget, PassesItsProbe) {
-  const auto boundaries = default_boundaries(target_->facts().layer_count);
-  const auto report = probe(*target_, *boundaries, {});
-  ASSERT_TRUE(report.ok()) << report.error().what;
 }
 
 TEST_F(LlamaTarget, AnswersManyRequestsAndEachLikeAlone) {
@@ -154,18 +141,6 @@ TEST_F(LlamaTarget, HooksAndCallbackShowTheSameStates) {
   EXPECT_EQ(both[0].last, both[1].last);
 }
 
-TEST_F(LlamaTarget, CapturesSequencesLongerThanOneBatch) {
-  std::vector<int32_t> text;
-  while (text.size() < 150) {
-    const auto more = ids("Rain fell on the market, " + std::to_string(text.size()) + " umbrellas opened. ");
-    text.insert(text.end(), more.begin(), more.end());
-  }
-  const auto captured = target_->capture(text, std::vector<int>{2}, {});
-  ASSERT_TRUE(captured.ok()) << captured.error().what;
-  EXPECT_EQ(captured->states[0].size(), text.size() * 576);
-  EXPECT_EQ(captured->last.size(), text.size() * 576);
-}
-
 TEST_F(LlamaTarget, RefusesToCaptureMoreThanTheContext) {
   const std::vector<int32_t> text(300, 100);
   const auto captured = target_->capture(text, std::vector<int>{2}, {});
@@ -179,62 +154,6 @@ TEST_F(LlamaTarget, HeadIsDequantisedAndFits) {
   EXPECT_EQ(head->norm.size(), 576u);
   EXPECT_EQ(head->lm_head.size(), size_t{49152} * 576);
   EXPECT_EQ(head->lm_head, head->embeddings);
-}
-
-TEST(LlamaFiles, EachKindOfBadModelIsRefusedInOneSentence) {
-  const std::string folder = testing::TempDir() + "bad_models_" + std::to_string(getpid());
-  std::filesystem::create_directories(folder);
-  TargetConfig config;
-  const auto refusal = [&](const std::string& path) {
-    config.model = path;
-    const auto opened = open_target(config);
-    EXPECT_FALSE(opened.ok());
-    return opened.ok() ? std::string() : opened.error().what;
-  };
-  EXPECT_NE(refusal(folder + "/absent.gguf").find("absent.gguf"), std::string::npos);
-  std::ofstream(folder + "/text.gguf") << "this is not a model";
-  EXPECT_NE(refusal(folder + "/text.gguf").find("GGUF"), std::string::npos);
-  if (const char* model = std::getenv("AERIE_MODEL")) {
-    std::ifstream in(model, std::ios::binary);
-    std::string head(4 << 20, '\0');
-    in.read(head.data(), static_cast<std::streamsize>(head.size()));
-    std::ofstream(folder + "/cut.gguf", std::ios::binary) << head;
-    EXPECT_NE(refusal(folder + "/cut.gguf").find("cut.gguf"), std::string::npos);
-  }
-  std::vector<std::pair<std::string, GgufValue>> metadata = {{"general.architecture", gguf_text("martian")},
-                                                             {"martian.block_count", gguf_u32(8)},
-                                                             {"martian.embedding_length", gguf_u32(32)}};
-  ASSERT_TRUE(write_gguf(real_file_system(), folder + "/martian.gguf", metadata, {}).ok());
-  EXPECT_NE(refusal(folder + "/martian.gguf"), "");
-  std::filesystem::remove_all(folder);
-}
-
-// What the private symbols are relied on for; fails when another llama.cpp comes with other rules.
-TEST(LlamaPrivate, IsOfTheVersionThatWasRead) {
-  EXPECT_EQ(std::string(llama_version()).rfind("0.5.0", 0), 0u) << llama_version()
-      << ": read src/llama-ext.h and src/models/*.cpp of this version, then change llama_private.* and this line";
-  EXPECT_TRUE(has_layer_input_hooks("llama"));
-  EXPECT_FALSE(has_layer_input_hooks("qwen2"));
-}
-
-TEST(Dequantize, KeepsTheModelAndItsAnswers) {
-  const char* model = std::getenv("AERIE_MODEL");
-  if (model == nullptr) GTEST_SKIP() << "AERIE_MODEL names no model: scripts/bootstrap --env prints it";
-  const std::string path = testing::TempDir() + "f16_" + std::to_string(getpid()) + ".gguf";
-  ASSERT_TRUE(write_dequantized_gguf(real_file_system(), model, path, GgmlType::kF16).ok());
-  const auto before = GgufFile::open(model);
-  const auto after = GgufFile::open(path);
-  ASSERT_TRUE(before.ok() && after.ok());
-  EXPECT_EQ(before->tensors().size(), after->tensors().size());
-  EXPECT_EQ(before->metadata().size(), after->metadata().size());
-  const auto facts = llama::read_facts(*after, path);
-  ASSERT_TRUE(facts.ok());
-  EXPECT_EQ(facts->weight_type, "F16");
-  const auto old_values = floats_of(*before->find_tensor("blk.3.ffn_up.weight"));
-  const auto new_values = floats_of(*after->find_tensor("blk.3.ffn_up.weight"));
-  ASSERT_TRUE(old_values.ok() && new_values.ok());
-  for (size_t i = 0; i < old_values->size(); i += 997) EXPECT_NEAR((*old_values)[i], (*new_values)[i], 1e-3 * std::fabs((*old_values)[i]) + 1e-6);
-  std::filesystem::remove(path);
 }
 
 }  // namespace
