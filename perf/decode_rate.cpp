@@ -2,9 +2,9 @@
 //
 //   perf_decode_rate --target T.gguf --draft D.gguf [--threads N] [--rows 8] [--repeats 9] [--context 256]
 //
-// Prints one JSON object: the cost of one draft step and of verifying k tokens, each relative to one plain decode step, and
-// the acceptance length from which speculation pays for each chain length. The ratios are what travels between machines.
-// Exit code 0, or 1 with the reason on stderr.
+// Prints one JSON object: the cost of one draft step and of verifying k tokens, each relative to one plain decode step,
+// and the acceptance length from which speculation pays for each chain length. The ratios are what travels between
+// machines. Exit code 0, or 1 with the reason on stderr.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -30,13 +30,20 @@ bool read_options(int argc, char** argv, Options& options) {
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string_view name = argv[i];
     const char* value = argv[i + 1];
-    if (name == "--target") options.decoder.target = value;
-    else if (name == "--draft") options.decoder.draft = value;
-    else if (name == "--threads") options.decoder.threads = std::atoi(value);
-    else if (name == "--rows") options.rows = std::atoi(value);
-    else if (name == "--repeats") options.repeats = std::atoi(value);
-    else if (name == "--context") options.context_rows = std::atoi(value);
-    else return false;
+    if (name == "--target")
+      options.decoder.target = value;
+    else if (name == "--draft")
+      options.decoder.draft = value;
+    else if (name == "--threads")
+      options.decoder.threads = std::atoi(value);
+    else if (name == "--rows")
+      options.rows = std::atoi(value);
+    else if (name == "--repeats")
+      options.repeats = std::atoi(value);
+    else if (name == "--context")
+      options.context_rows = std::atoi(value);
+    else
+      return false;
   }
   // Measuring grows the cache by a row a round; a chain needs some room behind.
   options.decoder.context = options.context_rows + options.rows * (options.repeats + 1) + 64;
@@ -70,7 +77,9 @@ std::vector<double> break_even(const StepCosts& costs) {
 int main(int argc, char** argv) {
   Options options;
   if (!read_options(argc, argv, options)) {
-    std::fprintf(stderr, "usage: perf_decode_rate --target T.gguf --draft D.gguf [--threads N] [--rows 8] [--repeats 9] [--context 256]\n");
+    std::fprintf(stderr,
+                 "usage: perf_decode_rate --target T.gguf --draft D.gguf [--threads N] [--rows 8] [--repeats 9] "
+                 "[--context 256]\n");
     return 2;
   }
   auto decoder = SpeculativeDecoder::open(options.decoder);

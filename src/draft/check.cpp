@@ -14,8 +14,8 @@
 namespace aerie {
 namespace {
 
-// How far a stored type may move weights (over a tensor's largest) and logits (over the largest logit). bf16 keeps 8 bits
-// and f16 11; logits add a few hundred rounding errors of either sign, and a chain of steps feeds them back.
+// How far a stored type may move weights (over a tensor's largest) and logits (over the largest logit). bf16 keeps 8
+// bits and f16 11; logits add a few hundred rounding errors of either sign, and a chain of steps feeds them back.
 struct Allowed {
   double weight;
   double logit;
@@ -34,13 +34,15 @@ double largest_of(std::span<const float> values) {
 }
 
 Status compare_facts(const Checkpoint& trained, const Checkpoint& exported, const std::string& path) {
-  if (!(trained.shape == exported.shape)) return corrupt(fmt::format("{}: sizes or flags differ from the trained draft's", path));
+  if (!(trained.shape == exported.shape))
+    return corrupt(fmt::format("{}: sizes or flags differ from the trained draft's", path));
   if (trained.boundaries != exported.boundaries) {
     return corrupt(fmt::format("{}: boundaries [{}] instead of [{}]", path, fmt::join(exported.boundaries, ", "),
                                fmt::join(trained.boundaries, ", ")));
   }
   if (trained.target_fingerprint != exported.target_fingerprint) {
-    return corrupt(fmt::format("{}: fingerprint {} instead of {}", path, exported.target_fingerprint, trained.target_fingerprint));
+    return corrupt(
+        fmt::format("{}: fingerprint {} instead of {}", path, exported.target_fingerprint, trained.target_fingerprint));
   }
   return ok_status();
 }
@@ -63,8 +65,9 @@ Status compare_weights(const Checkpoint& trained, const Checkpoint& exported, co
     const double relative = largest > 0 ? worst / largest : worst;
     check.worst_weight = std::max(check.worst_weight, relative);
     if (relative > allowed) {
-      return corrupt(fmt::format("{}: '{}' differs from the trained one by {:.3g} of its largest value, more than its type explains",
-                                 path, tensor.name, relative));
+      return corrupt(fmt::format(
+          "{}: '{}' differs from the trained one by {:.3g} of its largest value, more than its type explains", path,
+          tensor.name, relative));
     }
   }
   return ok_status();
@@ -115,7 +118,8 @@ class LogitComparison {
 };
 
 // Decodes the sample slot by slot: true features up to slot j, then the draft's own states with the sample's tokens.
-Status compare_logits(const Checkpoint& trained, const Checkpoint& exported, const ExportSample& sample, ExportCheck& check) {
+Status compare_logits(const Checkpoint& trained, const Checkpoint& exported, const ExportSample& sample,
+                      ExportCheck& check) {
   TRY(const auto expected, trainer_logits(trained, sample));
   TRY(SequentialDraft draft, SequentialDraft::make(exported, sample.embeddings));
   const auto width = 3 * static_cast<size_t>(trained.shape.target_hidden_size);
@@ -141,8 +145,10 @@ Status check_sample(const Checkpoint& trained, const ExportSample& sample) {
   const bool inside = std::all_of(sample.ids.begin(), sample.ids.end(),
                                   [&](int32_t id) { return id >= 0 && id < trained.shape.vocab_size; });
   if (sample.ids.size() < 3 || sample.aux.size() != aux || !inside || sample.ttt_steps < 1) {
-    return invalid(fmt::format("the sample for checking an export needs 3 tokens of the vocabulary at least and {} states, not {} "
-                               "tokens and {} states", aux, sample.ids.size(), sample.aux.size()));
+    return invalid(
+        fmt::format("the sample for checking an export needs 3 tokens of the vocabulary at least and {} states, not {} "
+                    "tokens and {} states",
+                    aux, sample.ids.size(), sample.aux.size()));
   }
   return ok_status();
 }
@@ -159,8 +165,9 @@ Result<ExportCheck> check_export(const Checkpoint& trained, const std::string& p
   CHECKED(compare_weights(trained, loaded.checkpoint, path, allowed.weight, check));
   CHECKED(compare_logits(trained, loaded.checkpoint, sample, check));
   if (check.worst_logit > allowed.logit) {
-    return corrupt(fmt::format("{}: logits differ from the trainer's by {:.3g} of the largest, more than {:.3g} that {} explains", path,
-                               check.worst_logit, allowed.logit, loaded.weight_type));
+    return corrupt(
+        fmt::format("{}: logits differ from the trainer's by {:.3g} of the largest, more than {:.3g} that {} explains",
+                    path, check.worst_logit, allowed.logit, loaded.weight_type));
   }
   return check;
 }

@@ -20,7 +20,8 @@ namespace aerie::test {
 // A folder of this process under the tests' temporary folder, removed when the program ends.
 class ScratchFolder {
  public:
-  explicit ScratchFolder(const std::string& name) : path_(testing::TempDir() + "aerie_" + name + "_" + std::to_string(getpid())) {
+  explicit ScratchFolder(const std::string& name)
+      : path_(testing::TempDir() + "aerie_" + name + "_" + std::to_string(getpid())) {
     std::filesystem::create_directories(path_);
   }
   ~ScratchFolder() {
@@ -56,7 +57,8 @@ inline std::vector<float> random_floats(size_t count, double scale, Random& rand
 }
 
 // Every matrix has rows of about unit gain times `gain`, norms lie around one, d2t is ascending unless `shuffled_map`.
-inline Checkpoint random_checkpoint(const DraftShape& shape, uint64_t seed, double gain = 1.0, bool shuffled_map = false) {
+inline Checkpoint random_checkpoint(const DraftShape& shape, uint64_t seed, double gain = 1.0,
+                                    bool shuffled_map = false) {
   Random random(seed);
   Checkpoint c;
   c.shape = shape;
@@ -92,7 +94,8 @@ inline Checkpoint random_checkpoint(const DraftShape& shape, uint64_t seed, doub
 
 inline std::vector<float> random_table(const DraftShape& shape, uint64_t seed) {
   Random random(seed);
-  return random_floats(static_cast<size_t>(shape.vocab_size) * static_cast<size_t>(shape.target_hidden_size), 1.0, random);
+  return random_floats(static_cast<size_t>(shape.vocab_size) * static_cast<size_t>(shape.target_hidden_size), 1.0,
+                       random);
 }
 
 inline std::vector<int32_t> random_ids(size_t count, int vocab_size, Random& random) {

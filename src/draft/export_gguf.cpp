@@ -14,8 +14,10 @@ using MetadataList = std::vector<std::pair<std::string, GgufValue>>;
 Status refuse_what_llama_cannot(const Checkpoint& checkpoint) {
   const DraftShape& shape = checkpoint.shape;
   const auto refuse = [](std::string_view what) {
-    return invalid(fmt::format("this draft cannot become a GGUF: llama.cpp's eagle3 has no {}; export it as hf, or train "
-                               "without it", what));
+    return invalid(
+        fmt::format("this draft cannot become a GGUF: llama.cpp's eagle3 has no {}; export it as hf, or train "
+                    "without it",
+                    what));
   };
   if (shape.fc_norm) return refuse("norm of each boundary in front of fc (fc_norm)");
   if (shape.norm_output) return refuse("feeding back of normed states (norm_output)");
@@ -25,8 +27,10 @@ Status refuse_what_llama_cannot(const Checkpoint& checkpoint) {
                                fmt::join(checkpoint.boundaries, ", ")));
   }
   if (checkpoint.boundaries.back() >= checkpoint.target_layer_count) {
-    return invalid(fmt::format("boundary {} is the target's last output, which llama.cpp cannot capture for an EAGLE-3 draft; "
-                               "train with boundaries below {}", checkpoint.boundaries.back(), checkpoint.target_layer_count));
+    return invalid(
+        fmt::format("boundary {} is the target's last output, which llama.cpp cannot capture for an EAGLE-3 draft; "
+                    "train with boundaries below {}",
+                    checkpoint.boundaries.back(), checkpoint.target_layer_count));
   }
   return ok_status();
 }
@@ -52,7 +56,10 @@ MetadataList draft_metadata(const Checkpoint& checkpoint, WeightType type) {
   const auto u32 = [](int value) { return gguf_u32(static_cast<uint32_t>(value)); };
   const auto f32 = [](double value) { return gguf_f32(static_cast<float>(value)); };
   // llama.cpp's file types: 0 all F32, 1 mostly F16, 7 mostly Q8_0, 32 mostly BF16.
-  const uint32_t file_type = type == WeightType::kF32 ? 0 : type == WeightType::kF16 ? 1 : type == WeightType::kQ8 ? 7 : 32;
+  const uint32_t file_type = type == WeightType::kF32   ? 0
+                             : type == WeightType::kF16 ? 1
+                             : type == WeightType::kQ8  ? 7
+                                                        : 32;
   return {
       {"general.architecture", gguf_text("eagle3")},
       {"general.type", gguf_text("model")},
@@ -121,7 +128,8 @@ Status pack_map(const Tensor& tensor, Packed& packed) {
 }  // namespace
 
 Result<ExportReport> export_gguf(FileSystem& fs, const Checkpoint& checkpoint, const std::string& target_gguf,
-                                 const std::string& path, const ExportOptions& options, std::span<const float> embeddings) {
+                                 const std::string& path, const ExportOptions& options,
+                                 std::span<const float> embeddings) {
   if (!options.overwrite && fs.exists(path)) {
     return exists(fmt::format("{} is there already; export under another name, or ask for overwriting", path));
   }
@@ -137,13 +145,15 @@ Result<ExportReport> export_gguf(FileSystem& fs, const Checkpoint& checkpoint, c
   Packed packed;
   packed.held.reserve(checkpoint.tensors.size() + 1);  // views into it must not move
   for (const Tensor& tensor : checkpoint.tensors) {
-    CHECKED(tensor.name == "d2t" ? pack_map(tensor, packed) : pack_weight(tensor, checkpoint.shape, options.type, packed));
+    CHECKED(tensor.name == "d2t" ? pack_map(tensor, packed)
+                                 : pack_weight(tensor, checkpoint.shape, options.type, packed));
   }
   if (!embeddings.empty()) {
     const Shape table{checkpoint.shape.vocab_size, checkpoint.shape.target_hidden_size};
     TRY(const int64_t count, count_of(table));
     if (static_cast<int64_t>(embeddings.size()) != count) {
-      return invalid(fmt::format("the embedding table has {} numbers and must be {}", embeddings.size(), shape_text(table)));
+      return invalid(
+          fmt::format("the embedding table has {} numbers and must be {}", embeddings.size(), shape_text(table)));
     }
     TRY(auto bytes, layout::encode(embeddings, options.type, table.back(), "token_embd.weight"));
     packed.add("token_embd.weight", layout::ggml_number(options.type), table, std::move(bytes));

@@ -34,14 +34,17 @@ Json id_of(const Json& facts, const char* key) {
 Status refuse_what_engine_cannot(const Checkpoint& checkpoint, Flavor flavor) {
   const DraftShape& shape = checkpoint.shape;
   if (!shape.normed_logits) {
-    return invalid(fmt::format("no engine computes logits from un-normed states (normed_logits = false): the {} export would "
-                               "draft nonsense; train without it", name_of(flavor)));
+    return invalid(
+        fmt::format("no engine computes logits from un-normed states (normed_logits = false): the {} export would "
+                    "draft nonsense; train without it",
+                    name_of(flavor)));
   }
   if (flavor == Flavor::kSglang && shape.norm_before_residual) {
     return invalid("SGLang's EAGLE-3 has no norm_before_residual; export as vllm or speculators, or train without it");
   }
   if (checkpoint.boundaries.size() != 3) {
-    return invalid(fmt::format("an EAGLE-3 export needs three boundaries, not [{}]", fmt::join(checkpoint.boundaries, ", ")));
+    return invalid(
+        fmt::format("an EAGLE-3 export needs three boundaries, not [{}]", fmt::join(checkpoint.boundaries, ", ")));
   }
   return ok_status();
 }
@@ -51,8 +54,9 @@ struct LayerIds {
   std::string note;
 };
 
-// Every SGLang model takes {2, n/2, n-3} when a draft names no layers, while named ids are counted differently by different
-// models: so the default is left unsaid. Otherwise ids are layer outputs, except where the model takes boundaries.
+// Every SGLang model takes {2, n/2, n-3} when a draft names no layers, while named ids are counted differently by
+// different models: so the default is left unsaid. Otherwise ids are layer outputs, except where the model takes
+// boundaries.
 Result<LayerIds> sglang_layer_ids(const Checkpoint& checkpoint, const std::string& architecture) {
   const std::vector<int>& b = checkpoint.boundaries;
   if (boundaries_are_default(b, checkpoint.target_layer_count)) {
@@ -63,11 +67,12 @@ Result<LayerIds> sglang_layer_ids(const Checkpoint& checkpoint, const std::strin
                                 (architecture.find("deepseek") != std::string::npos && b.front() - 1 != 1);
   if (takes_boundaries) return LayerIds{b, "layer ids are boundaries, as SGLang's " + architecture + " takes them"};
   if (b.front() == 0) {
-    return invalid("boundary 0 (the embeddings) has no layer id in SGLang's numbering; train with boundaries from 1 on");
+    return invalid(
+        "boundary 0 (the embeddings) has no layer id in SGLang's numbering; train with boundaries from 1 on");
   }
   if (b.back() == checkpoint.target_layer_count) {
-    return invalid(fmt::format("boundary {} is the target's last output, which SGLang does not capture for this architecture",
-                               b.back()));
+    return invalid(fmt::format(
+        "boundary {} is the target's last output, which SGLang does not capture for this architecture", b.back()));
   }
   return LayerIds{output_layer_ids(b), "layer ids are layer outputs (boundary - 1), as SGLang counts them"};
 }
@@ -77,8 +82,8 @@ Result<LayerIds> layer_ids(const Checkpoint& checkpoint, Flavor flavor, const st
   return LayerIds{checkpoint.boundaries, ""};
 }
 
-// What Transformers' LlamaConfig knows about the one layer. The draft was trained with plain RoPE of this base: both the
-// newer and the older spelling are written, because readers differ.
+// What Transformers' LlamaConfig knows about the one layer. The draft was trained with plain RoPE of this base: both
+// the newer and the older spelling are written, because readers differ.
 Json llama_config(const Checkpoint& checkpoint, const Json& facts, std::string_view dtype) {
   const DraftShape& s = checkpoint.shape;
   Json c;
@@ -130,7 +135,8 @@ Json aerie_block(const Checkpoint& checkpoint, const LayerIds& ids) {
   return a;
 }
 
-Json native_config(const Checkpoint& checkpoint, Flavor flavor, const LayerIds& ids, const Json& facts, std::string_view dtype) {
+Json native_config(const Checkpoint& checkpoint, Flavor flavor, const LayerIds& ids, const Json& facts,
+                   std::string_view dtype) {
   const DraftShape& s = checkpoint.shape;
   Json c;
   c["architectures"] = {flavor == Flavor::kSglang ? "LlamaForCausalLMEagle3" : "Eagle3LlamaForCausalLM"};
@@ -170,17 +176,17 @@ Json speculators_config(const Checkpoint& checkpoint, const LayerIds& ids, const
   c["embed_requires_grad"] = false;
   c["tie_word_embeddings"] = false;
   c["torch_dtype"] = dtype;
-  const std::string verifier = text_of(facts, "model_path").empty() ? checkpoint.target_name : text_of(facts, "model_path");
+  const std::string verifier =
+      text_of(facts, "model_path").empty() ? checkpoint.target_name : text_of(facts, "model_path");
   Json architectures = Json::array();
   if (facts.contains("architectures") && facts["architectures"].is_array()) architectures = facts["architectures"];
   c["speculators_config"] = {
       {"algorithm", "eagle3"},
       {"default_proposal_method", "greedy"},
-      {"proposal_methods",
-       Json::array({{{"proposal_type", "greedy"},
-                     {"speculative_tokens", std::max(1, std::min(checkpoint.ttt_steps, 5))},
-                     {"verifier_accept_k", 1},
-                     {"accept_tolerance", 0.0}}})},
+      {"proposal_methods", Json::array({{{"proposal_type", "greedy"},
+                                         {"speculative_tokens", std::max(1, std::min(checkpoint.ttt_steps, 5))},
+                                         {"verifier_accept_k", 1},
+                                         {"accept_tolerance", 0.0}}})},
       {"verifier", {{"name_or_path", verifier}, {"architectures", architectures}}},
   };
   c["aerie"] = aerie_block(checkpoint, ids);
@@ -220,7 +226,8 @@ Result<std::vector<Tensor>> stored_tensors(const Checkpoint& checkpoint, Flavor 
   const Shape table{checkpoint.shape.vocab_size, checkpoint.shape.target_hidden_size};
   TRY(const int64_t count, count_of(table));
   if (static_cast<int64_t>(embeddings.size()) != count) {
-    return invalid(fmt::format("the embedding table has {} numbers and must be {}", embeddings.size(), shape_text(table)));
+    return invalid(
+        fmt::format("the embedding table has {} numbers and must be {}", embeddings.size(), shape_text(table)));
   }
   TRY(auto bytes, layout::encode(embeddings, type, table.back(), "embed_tokens.weight"));
   tensors.push_back(Tensor{"embed_tokens.weight", dtype_of(type), table, std::move(bytes)});
@@ -231,7 +238,8 @@ Result<std::vector<Tensor>> stored_tensors(const Checkpoint& checkpoint, Flavor 
 
 Result<ExportReport> export_hf(FileSystem& fs, const Checkpoint& checkpoint, Flavor flavor, const std::string& folder,
                                const ExportOptions& options, std::span<const float> embeddings) {
-  if (options.type == WeightType::kQ8) return invalid("Q8_0 is a GGUF type; a Hugging Face folder takes BF16, F16 or F32");
+  if (options.type == WeightType::kQ8)
+    return invalid("Q8_0 is a GGUF type; a Hugging Face folder takes BF16, F16 or F32");
   if (flavor == Flavor::kSpeculators && embeddings.empty()) {
     return invalid("the speculators flavor carries the target's embedding table, which was not given");
   }
@@ -257,7 +265,8 @@ Result<ExportReport> export_hf(FileSystem& fs, const Checkpoint& checkpoint, Fla
   // "format": "pt" is what Transformers-style loaders look for.
   CHECKED(write_safetensors(fs, fresh.file("model.safetensors"), views,
                             {{"format", "pt"}, {"aerie.target_fingerprint", checkpoint.target_fingerprint}}));
-  CHECKED(write_file_atomically(fs, fresh.file("config.json"), config.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"));
+  CHECKED(write_file_atomically(fs, fresh.file("config.json"),
+                                config.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"));
   TRY(const std::string moved, fresh.commit());
   if (!moved.empty()) report.note += (report.note.empty() ? "" : "; ") + moved;
   return report;

@@ -53,8 +53,8 @@ std::set<std::string> names_in(const std::string& folder) {
 
 std::set<std::string> expected_names(const std::string& layer, std::initializer_list<std::string> more) {
   std::set<std::string> names{"fc.weight", "norm.weight", "lm_head.weight", "d2t"};
-  for (const char* n : {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj",
-                        "mlp.down_proj", "input_layernorm", "hidden_norm", "post_attention_layernorm"}) {
+  for (const char* n : {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj",
+                        "mlp.up_proj", "mlp.down_proj", "input_layernorm", "hidden_norm", "post_attention_layernorm"}) {
     names.insert(layer + "." + n + ".weight");
   }
   names.insert(more);
@@ -62,10 +62,10 @@ std::set<std::string> expected_names(const std::string& layer, std::initializer_
 }
 
 // No message macro of gtest prints an aerie::Error by itself.
-#define ASSERT_DONE(expression)                                          \
-  do {                                                                   \
-    auto done_result = (expression);                                     \
-    ASSERT_TRUE(done_result.ok()) << done_result.error().what;           \
+#define ASSERT_DONE(expression)                                \
+  do {                                                         \
+    auto done_result = (expression);                           \
+    ASSERT_TRUE(done_result.ok()) << done_result.error().what; \
   } while (0)
 
 TEST(ExportHf, EveryFlavorHasExactlyItsNamesAndTheTrainersLogits) {
@@ -79,7 +79,8 @@ TEST(ExportHf, EveryFlavorHasExactlyItsNamesAndTheTrainersLogits) {
     for (WeightType type : {WeightType::kF32, WeightType::kF16, WeightType::kBF16}) {
       SCOPED_TRACE(std::string(name_of(flavor)) + " " + std::string(name_of(type)));
       const std::string path = folder + "/" + std::string(name_of(flavor)) + std::string(name_of(type));
-      const std::span<const float> embeddings = flavor == Flavor::kSpeculators ? std::span<const float>(table) : std::span<const float>();
+      const std::span<const float> embeddings =
+          flavor == Flavor::kSpeculators ? std::span<const float>(table) : std::span<const float>();
       auto report = export_hf(real_file_system(), c, flavor, path, {.type = type}, embeddings);
       ASSERT_TRUE(report.ok()) << report.error().what;
       EXPECT_EQ(names_in(path), expected[i]);
@@ -100,7 +101,8 @@ TEST(ExportHf, ConfigsSayEverythingTheEnginesRead) {
   Checkpoint c = test::random_checkpoint(test::small_shape(), 1);
   c.boundaries = {1, 3, 6};  // not the default, so that they are written
   const std::vector<float> table = test::random_table(c.shape, 2);
-  const ExportOptions options{.facts_json = R"({"architecture": "llama", "bos_id": 1, "eos_id": 2, "model_path": "target.gguf"})"};
+  const ExportOptions options{
+      .facts_json = R"({"architecture": "llama", "bos_id": 1, "eos_id": 2, "model_path": "target.gguf"})"};
   ASSERT_DONE(export_hf(real_file_system(), c, Flavor::kSglang, folder + "/s", options));
   ASSERT_DONE(export_hf(real_file_system(), c, Flavor::kVllm, folder + "/v", options));
   ASSERT_DONE(export_hf(real_file_system(), c, Flavor::kSpeculators, folder + "/p", options, table));
@@ -169,7 +171,8 @@ TEST(ExportHf, RefusesWhatAnEngineCannotCompute) {
   EXPECT_TRUE(export_hf(real_file_system(), test::random_checkpoint(shape, 1), Flavor::kVllm, folder + "/b", {}).ok());
   shape.normed_logits = false;
   EXPECT_FALSE(export_hf(real_file_system(), test::random_checkpoint(shape, 1), Flavor::kVllm, folder + "/c", {}).ok());
-  auto bare = export_hf(real_file_system(), test::random_checkpoint(test::small_shape(), 1), Flavor::kSpeculators, folder + "/d", {});
+  auto bare = export_hf(real_file_system(), test::random_checkpoint(test::small_shape(), 1), Flavor::kSpeculators,
+                        folder + "/d", {});
   ASSERT_FALSE(bare.ok());
   EXPECT_THAT(bare.error().what, HasSubstr("embedding"));
   Checkpoint two = test::random_checkpoint(test::small_shape(), 1);
@@ -232,11 +235,14 @@ TEST_F(ExportGguf, HoldsEveryKeyAndReloadsToTheTrainersLogits) {
   for (WeightType type : {WeightType::kF32, WeightType::kF16, WeightType::kBF16, WeightType::kQ8}) {
     SCOPED_TRACE(name_of(type));
     Checkpoint c = draft_;
-    if (type == WeightType::kQ8) c = test::random_checkpoint([&] {
-      DraftShape s = draft_.shape;
-      s.intermediate_size = 64, s.head_size = 16;  // rows of multiples of 32
-      return s;
-    }(), 4);
+    if (type == WeightType::kQ8)
+      c = test::random_checkpoint(
+          [&] {
+            DraftShape s = draft_.shape;
+            s.intermediate_size = 64, s.head_size = 16;  // rows of multiples of 32
+            return s;
+          }(),
+          4);
     const std::string path = folder_ + "/" + std::string(name_of(type)) + ".gguf";
     auto report = export_gguf(real_file_system(), c, target_, path, {.type = type});
     ASSERT_TRUE(report.ok()) << report.error().what;
@@ -311,7 +317,8 @@ TEST_F(ExportGguf, RefusesAnotherTargetAndWhatLlamaCannot) {
 // The check must be able to fail: an export of other weights, or with the rows of q left unpermuted.
 TEST_F(ExportGguf, CheckFindsForeignWeightsAndUnpermutedRows) {
   FileSystem& fs = real_file_system();
-  ASSERT_DONE(export_gguf(fs, test::draft_for(tiny_, 99), target_, folder_ + "/other.gguf", {.type = WeightType::kF32}));
+  ASSERT_DONE(
+      export_gguf(fs, test::draft_for(tiny_, 99), target_, folder_ + "/other.gguf", {.type = WeightType::kF32}));
   auto check = check_export(draft_, folder_ + "/other.gguf", sample_for(draft_, table_));
   ASSERT_FALSE(check.ok());
   EXPECT_EQ(check.error().code, Code::kCorrupt);

@@ -16,7 +16,8 @@ Result<bool> remove_export(FileSystem& fs, const std::string& folder) {
   bool whole = true;
   for (const std::string& name : names) {
     // A killed write_file_atomically or write_safetensors leaves a temporary beside its file, named after it.
-    const bool ours = std::any_of(kOurs.begin(), kOurs.end(), [&](std::string_view our) { return name.find(our) != name.npos; });
+    const bool ours =
+        std::any_of(kOurs.begin(), kOurs.end(), [&](std::string_view our) { return name.find(our) != name.npos; });
     if (ours) {
       CHECKED(fs.remove(folder + "/" + name));
     } else {
@@ -39,7 +40,8 @@ Result<NewFolder> NewFolder::begin(FileSystem& fs, const std::string& path, bool
   if (fs.exists(folder.temporary_)) {
     TRY(const bool cleared, remove_export(fs, folder.temporary_));
     if (!cleared) {
-      return exists(fmt::format("{} holds files that no export wrote; move them away and export again", folder.temporary_));
+      return exists(
+          fmt::format("{} holds files that no export wrote; move them away and export again", folder.temporary_));
     }
   }
   CHECKED(fs.make_folders(folder.temporary_));
@@ -53,7 +55,8 @@ Result<std::string> NewFolder::commit() {
   if (replaces) {
     if (fs_->exists(old)) {
       TRY(const bool cleared, remove_export(*fs_, old));
-      if (!cleared) return exists(fmt::format("{} holds files that no export wrote; move them away and export again", old));
+      if (!cleared)
+        return exists(fmt::format("{} holds files that no export wrote; move them away and export again", old));
     }
     CHECKED(fs_->rename(path_, old));
   }

@@ -1,8 +1,8 @@
 // A folder of files that appears whole: built under "<name>.new", then renamed.
 //
-// Inner header of the room. Replacing moves the old folder to "<name>.old" first, because a folder cannot be replaced in one
-// step; a crash between the two leaves the old one there. Only files that a draft's export writes are ever removed: what
-// else lies in an old folder stays in "<name>.old", and the sentence returned by commit() says so.
+// Inner header of the room. Replacing moves the old folder to "<name>.old" first, because a folder cannot be replaced
+// in one step; a crash between the two leaves the old one there. Only files that a draft's export writes are ever
+// removed: what else lies in an old folder stays in "<name>.old", and the sentence returned by commit() says so.
 #pragma once
 
 #include <string>

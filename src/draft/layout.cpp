@@ -96,7 +96,8 @@ std::string ggml_text(uint32_t type) {
   return fmt::format("type {}", type);
 }
 
-Result<std::vector<std::byte>> encode(std::span<const float> values, WeightType type, int64_t columns, std::string_view name) {
+Result<std::vector<std::byte>> encode(std::span<const float> values, WeightType type, int64_t columns,
+                                      std::string_view name) {
   std::vector<std::byte> bytes;
   if (type == WeightType::kF32) {
     bytes.resize(values.size_bytes());
@@ -105,8 +106,9 @@ Result<std::vector<std::byte>> encode(std::span<const float> values, WeightType 
   }
   if (type == WeightType::kQ8) {
     if (columns % kQ8Block != 0) {
-      return invalid(fmt::format("tensor '{}' has rows of {} numbers, which Q8_0 cannot hold (multiples of 32); export as F16",
-                                 name, columns));
+      return invalid(
+          fmt::format("tensor '{}' has rows of {} numbers, which Q8_0 cannot hold (multiples of 32); export as F16",
+                      name, columns));
     }
     bytes.resize(values.size() / kQ8Block * kQ8Bytes);
     for (size_t b = 0; b * kQ8Block < values.size(); ++b) {
@@ -131,8 +133,8 @@ Result<std::vector<float>> decode_gguf(const GgufTensor& tensor) {
   if (tensor.type == static_cast<uint32_t>(GgmlType::kF16)) return plain(DType::kF16);
   if (tensor.type == static_cast<uint32_t>(GgmlType::kBF16)) return plain(DType::kBF16);
   if (tensor.type != static_cast<uint32_t>(GgmlType::kQ8_0)) {
-    return invalid(fmt::format("tensor '{}' has ggml type {}; Aerie reads drafts in F32, F16, BF16 and Q8_0", tensor.name,
-                               tensor.type));
+    return invalid(fmt::format("tensor '{}' has ggml type {}; Aerie reads drafts in F32, F16, BF16 and Q8_0",
+                               tensor.name, tensor.type));
   }
   std::vector<float> values(tensor.bytes.size() / kQ8Bytes * kQ8Block);
   for (size_t b = 0; b * kQ8Block < values.size(); ++b) {
@@ -152,8 +154,9 @@ Status check_boundaries(const Checkpoint& checkpoint, std::string_view where) {
   const std::vector<int>& b = checkpoint.boundaries;
   const bool ascending = std::is_sorted(b.begin(), b.end()) && std::adjacent_find(b.begin(), b.end()) == b.end();
   if (b.size() != 3 || !ascending || b.front() < 0 || b.back() > checkpoint.target_layer_count) {
-    return invalid(fmt::format("{}: an EAGLE-3 draft needs three different boundaries in ascending order within 0..{}, not [{}]",
-                               where, checkpoint.target_layer_count, fmt::join(b, ", ")));
+    return invalid(
+        fmt::format("{}: an EAGLE-3 draft needs three different boundaries in ascending order within 0..{}, not [{}]",
+                    where, checkpoint.target_layer_count, fmt::join(b, ", ")));
   }
   return ok_status();
 }
@@ -191,16 +194,18 @@ Status check_whole(const Checkpoint& checkpoint, std::string_view where) {
     }
   }
   for (const Tensor& tensor : checkpoint.tensors) {
-    const bool known = std::any_of(expected.begin(), expected.end(), [&](const auto& e) { return e.first == tensor.name; });
-    if (!known) return invalid(fmt::format("{}: tensor '{}' belongs to no EAGLE-3 draft of this shape", where, tensor.name));
+    const bool known =
+        std::any_of(expected.begin(), expected.end(), [&](const auto& e) { return e.first == tensor.name; });
+    if (!known)
+      return invalid(fmt::format("{}: tensor '{}' belongs to no EAGLE-3 draft of this shape", where, tensor.name));
   }
   CHECKED(check_map(checkpoint, where));
   return checkpoint.boundaries.empty() ? ok_status() : check_boundaries(checkpoint, where);
 }
 
 std::string target_text(const Checkpoint& checkpoint) {
-  return fmt::format("target '{}' ({} layers, width {}, {} tokens)", checkpoint.target_name, checkpoint.target_layer_count,
-                     checkpoint.shape.target_hidden_size, checkpoint.shape.vocab_size);
+  return fmt::format("target '{}' ({} layers, width {}, {} tokens)", checkpoint.target_name,
+                     checkpoint.target_layer_count, checkpoint.shape.target_hidden_size, checkpoint.shape.vocab_size);
 }
 
 }  // namespace aerie::layout

@@ -29,7 +29,8 @@ bool rows_are_permuted(std::string_view checkpoint_name);
 bool is_norm(const Shape& shape);
 
 // Floats as bytes of a type; kQ8 needs rows that are multiples of 32.
-Result<std::vector<std::byte>> encode(std::span<const float> values, WeightType type, int64_t columns, std::string_view name);
+Result<std::vector<std::byte>> encode(std::span<const float> values, WeightType type, int64_t columns,
+                                      std::string_view name);
 // A GGUF tensor of F32, F16, BF16 or Q8_0 as floats.
 Result<std::vector<float>> decode_gguf(const GgufTensor& tensor);
 // ggml's number of a weight type.
@@ -37,8 +38,8 @@ uint32_t ggml_number(WeightType type);
 // "F16" and so on; "type 12" for those that Aerie does not read.
 std::string ggml_text(uint32_t type);
 
-// kInvalid unless every weight is there with its shape and finite, boundaries are three, ascending and inside the target,
-// and d2t gives different ids of the vocabulary. `where` stands in front of the sentence.
+// kInvalid unless every weight is there with its shape and finite, boundaries are three, ascending and inside the
+// target, and d2t gives different ids of the vocabulary. `where` stands in front of the sentence.
 Status check_whole(const Checkpoint& checkpoint, std::string_view where);
 
 // Sizes of a checkpoint in words, for error sentences: "target 'x' (30 layers, width 576, 49152 tokens)".

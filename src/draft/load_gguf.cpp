@@ -52,7 +52,8 @@ Result<DraftShape> shape_of(const GgufFile& file) {
   shape.norm_before_residual = flag(file, "eagle3.norm_before_residual");
   shape.norm_before_fc = flag(file, "eagle3.norm_before_fc");
   const GgufValue* tokens = file.find("tokenizer.ggml.tokens");
-  if (tokens == nullptr || !tokens->array()) return corrupt("no tokenizer.ggml.tokens, from which the vocabulary's size comes");
+  if (tokens == nullptr || !tokens->array())
+    return corrupt("no tokenizer.ggml.tokens, from which the vocabulary's size comes");
   shape.vocab_size = static_cast<int>(tokens->values.size());
   const GgufTensor* head = file.find_tensor("output.weight");
   if (head == nullptr || head->ne.size() != 2) {
@@ -71,7 +72,8 @@ Result<Tensor> map_of(const GgufFile& file, const DraftShape& shape) {
     TRY(offsets, to_int64(TensorView{"d2t", DType::kI64, map->ne, map->bytes}));
     for (size_t i = 0; i < offsets.size(); ++i) offsets[i] -= static_cast<int64_t>(i);  // GGUF holds target ids
   } else if (shape.draft_vocab_size != shape.vocab_size) {
-    return invalid(fmt::format("no d2t, though the draft speaks {} of {} tokens", shape.draft_vocab_size, shape.vocab_size));
+    return invalid(
+        fmt::format("no d2t, though the draft speaks {} of {} tokens", shape.draft_vocab_size, shape.vocab_size));
   }
   const Shape dims{static_cast<int64_t>(offsets.size())};
   return tensor_i64("d2t", dims, offsets);
@@ -82,7 +84,8 @@ Result<Tensor> weight_of(const GgufFile& file, const std::string& name, const Sh
   const GgufTensor* tensor = file.find_tensor(there);
   if (tensor == nullptr) return corrupt(fmt::format("tensor '{}' is missing", there));
   const Shape found(tensor->ne.rbegin(), tensor->ne.rend());
-  if (found != dims) return corrupt(fmt::format("tensor '{}' is {} and must be {}", there, shape_text(found), shape_text(dims)));
+  if (found != dims)
+    return corrupt(fmt::format("tensor '{}' is {} and must be {}", there, shape_text(found), shape_text(dims)));
   TRY(std::vector<float> values, decode_gguf(*tensor));
   if (rows_are_permuted(name)) values = to_half_split_rows(values, dims.back(), shape.head_size);
   return tensor_f32(name, dims, values);
@@ -95,7 +98,8 @@ Result<LoadedDraft> draft_of(const GgufFile& file) {
   loaded.format = "gguf";
   Checkpoint& c = loaded.checkpoint;
   TRY(c.shape, shape_of(file));
-  if (integer_or(file, "eagle3.block_count", 0) != 1) return invalid("more than one draft layer, which Aerie does not know");
+  if (integer_or(file, "eagle3.block_count", 0) != 1)
+    return invalid("more than one draft layer, which Aerie does not know");
 
   std::set<std::string> known{"d2t", "token_embd.weight"};
   for (const auto& [name, dims] : expected_tensors(c.shape)) {
@@ -109,7 +113,8 @@ Result<LoadedDraft> draft_of(const GgufFile& file) {
     c.tensors.push_back(std::move(tensor));
   }
   for (const GgufTensor& tensor : file.tensors()) {
-    if (!known.contains(tensor.name)) return invalid(fmt::format("tensor '{}' belongs to no draft that Aerie knows", tensor.name));
+    if (!known.contains(tensor.name))
+      return invalid(fmt::format("tensor '{}' belongs to no draft that Aerie knows", tensor.name));
   }
   loaded.weight_type = ggml_text(file.find_tensor("fc.weight")->type);
   if (const GgufTensor* table = file.find_tensor("token_embd.weight"); table != nullptr) {

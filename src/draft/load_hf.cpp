@@ -19,7 +19,8 @@ class ConfigReader {
   ConfigReader(const Json& json, std::string where) : json_(json), where_(std::move(where)) {}
 
   Result<int> integer(const char* key) const {
-    if (!json_.contains(key) || !json_[key].is_number_integer()) return invalid(fmt::format("{} has no integer '{}'", where_, key));
+    if (!json_.contains(key) || !json_[key].is_number_integer())
+      return invalid(fmt::format("{} has no integer '{}'", where_, key));
     return json_[key].get<int>();
   }
   Result<int> integer_or(const char* key, int fallback) const {
@@ -87,16 +88,20 @@ std::vector<int> integers(const Json& array) {
   return ids;
 }
 
-// Boundaries as the file means them: ours are said; speculators and vLLM write boundaries; SpecForge's ids are layer outputs.
+// Boundaries as the file means them: ours are said; speculators and vLLM write boundaries; SpecForge's ids are layer
+// outputs.
 Result<std::vector<int>> boundaries_of(const Json& config, const std::string& where, int target_layer_count) {
-  if (const Json aerie = config.value("aerie", Json()); aerie.is_object()) return integers(aerie.value("boundaries", Json()));
+  if (const Json aerie = config.value("aerie", Json()); aerie.is_object())
+    return integers(aerie.value("boundaries", Json()));
   std::vector<int> ids = integers(config.value("eagle_aux_hidden_state_layer_ids", Json()));
-  if (ids.empty()) ids = integers(config.value("eagle_config", Json::object()).value("eagle_aux_hidden_state_layer_ids", Json()));
+  if (ids.empty())
+    ids = integers(config.value("eagle_config", Json::object()).value("eagle_aux_hidden_state_layer_ids", Json()));
   if (ids.empty()) {
     if (target_layer_count < 7) return ids;  // unknown: the caller decides
     return std::vector<int>{2, target_layer_count / 2, target_layer_count - 3};
   }
-  if (ids.size() != 3) return invalid(fmt::format("{} names {} layers; Aerie knows drafts of three", where, ids.size()));
+  if (ids.size() != 3)
+    return invalid(fmt::format("{} names {} layers; Aerie knows drafts of three", where, ids.size()));
   const std::vector<std::string> names = config.value("architectures", std::vector<std::string>());
   const bool outputs = std::find(names.begin(), names.end(), "LlamaForCausalLMEagle3") != names.end();
   if (outputs) std::transform(ids.begin(), ids.end(), ids.begin(), [](int id) { return id + 1; });
@@ -123,8 +128,10 @@ Status read_tensors(const SafetensorsFile& file, LoadedDraft& loaded) {
   }
   if (loaded.checkpoint.find("d2t") != nullptr) return ok_status();
   if (shape.draft_vocab_size != shape.vocab_size) {
-    return invalid(fmt::format("{} has no d2t, though the draft speaks {} of {} tokens: an engine would take draft ids for target "
-                               "ids", file.path(), shape.draft_vocab_size, shape.vocab_size));
+    return invalid(
+        fmt::format("{} has no d2t, though the draft speaks {} of {} tokens: an engine would take draft ids for target "
+                    "ids",
+                    file.path(), shape.draft_vocab_size, shape.vocab_size));
   }
   const std::vector<int64_t> zeros(static_cast<size_t>(shape.vocab_size), 0);
   loaded.checkpoint.tensors.push_back(tensor_i64("d2t", {shape.vocab_size}, zeros));
@@ -134,13 +141,15 @@ Status read_tensors(const SafetensorsFile& file, LoadedDraft& loaded) {
 void order_as_expected(Checkpoint& checkpoint) {
   const auto expected = expected_tensors(checkpoint.shape);
   const auto place = [&](const Tensor& tensor) {
-    return std::find_if(expected.begin(), expected.end(), [&](const auto& e) { return e.first == tensor.name; }) - expected.begin();
+    return std::find_if(expected.begin(), expected.end(), [&](const auto& e) { return e.first == tensor.name; }) -
+           expected.begin();
   };
   std::stable_sort(checkpoint.tensors.begin(), checkpoint.tensors.end(),
                    [&](const Tensor& a, const Tensor& b) { return place(a) < place(b); });
 }
 
-Result<LoadedDraft> draft_of(const Json& config, const std::string& where, const std::string& weights, int target_layer_count) {
+Result<LoadedDraft> draft_of(const Json& config, const std::string& where, const std::string& weights,
+                             int target_layer_count) {
   LoadedDraft loaded;
   Checkpoint& c = loaded.checkpoint;
   loaded.format = config.contains("transformer_layer_config") ? "speculators" : "hf";
@@ -167,8 +176,10 @@ Result<LoadedDraft> load_hf(FileSystem& fs, const std::string& folder, int targe
   const std::string weights = folder + "/model.safetensors";
   TRY(const std::string text, read_file(fs, where, 16u << 20));
   if (!fs.exists(weights)) {
-    return not_found(fmt::format("{} is not there; Aerie reads drafts from one safetensors file (convert .bin files or merge "
-                                 "shards first)", weights));
+    return not_found(
+        fmt::format("{} is not there; Aerie reads drafts from one safetensors file (convert .bin files or merge "
+                    "shards first)",
+                    weights));
   }
   const Json config = Json::parse(text, nullptr, false);
   if (!config.is_object()) return corrupt(where + " is not a JSON object");

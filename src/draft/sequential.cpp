@@ -189,13 +189,14 @@ Result<SequentialDraft> SequentialDraft::make(const Checkpoint& checkpoint, std:
     }
   }
   if (shape.hidden_size != shape.target_hidden_size) {
-    return invalid(fmt::format("the draft's width {} differs from the target's {}, so the target's embeddings do not fit it",
-                               shape.hidden_size, shape.target_hidden_size));
+    return invalid(
+        fmt::format("the draft's width {} differs from the target's {}, so the target's embeddings do not fit it",
+                    shape.hidden_size, shape.target_hidden_size));
   }
   const size_t needed = static_cast<size_t>(shape.vocab_size) * static_cast<size_t>(shape.target_hidden_size);
   if (embeddings.size() != needed) {
-    return invalid(fmt::format("the embedding table holds {} numbers and must hold {} ({} tokens of {})", embeddings.size(),
-                               needed, shape.vocab_size, shape.target_hidden_size));
+    return invalid(fmt::format("the embedding table holds {} numbers and must hold {} ({} tokens of {})",
+                               embeddings.size(), needed, shape.vocab_size, shape.target_hidden_size));
   }
   auto state = std::make_unique<State>();
   state->shape = shape;

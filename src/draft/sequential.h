@@ -4,8 +4,8 @@
 // compared with it (training-time test equals sequential decoding; exported files give the trainer's logits; llama.cpp
 // drafts the same chain). Sums are taken in double. An object is a cache and the weights; one thread at a time.
 //
-// Slot j of a sequence takes the target's features at token j and the embedding of token j+1, at RoPE position j, and its
-// logits speak about token j+2.
+// Slot j of a sequence takes the target's features at token j and the embedding of token j+1, at RoPE position j, and
+// its logits speak about token j+2.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,8 @@ int32_t draw_without(const std::vector<double>& p, int32_t without, Random& rand
 
 }  // namespace
 
-std::vector<double> scatter_to_target(std::span<const double> draft, std::span<const int64_t> d2t_offsets, int vocab_size) {
+std::vector<double> scatter_to_target(std::span<const double> draft, std::span<const int64_t> d2t_offsets,
+                                      int vocab_size) {
   std::vector<double> full(static_cast<size_t>(vocab_size), 0.0);
   for (size_t i = 0; i < draft.size(); ++i) full[i + static_cast<size_t>(d2t_offsets[i])] = draft[i];
   return full;
@@ -35,7 +36,8 @@ Verdict verify_greedy(std::span<const int32_t> drafts, std::span<const int32_t> 
   return verdict;
 }
 
-Verdict verify_one_hot(std::span<const int32_t> drafts, const std::vector<std::vector<double>>& target, Random& random) {
+Verdict verify_one_hot(std::span<const int32_t> drafts, const std::vector<std::vector<double>>& target,
+                       Random& random) {
   Verdict verdict;
   for (size_t i = 0; i < drafts.size(); ++i) {
     const std::vector<double>& p = target[i];

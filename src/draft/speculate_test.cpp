@@ -15,16 +15,22 @@ namespace {
 // A target of arithmetic: logits and three boundary states of a position depend on its last four tokens.
 class ToyTarget {
  public:
-  ToyTarget(int vocab, int width, uint64_t seed, double sharpness) : vocab_(vocab), width_(width), seed_(seed), sharpness_(sharpness) {}
+  ToyTarget(int vocab, int width, uint64_t seed, double sharpness)
+      : vocab_(vocab), width_(width), seed_(seed), sharpness_(sharpness) {}
 
-  std::vector<float> logits(std::span<const int32_t> before) const { return numbers(before, 1, static_cast<size_t>(vocab_), sharpness_); }
-  std::vector<float> aux(std::span<const int32_t> before) const { return numbers(before, 2, static_cast<size_t>(3 * width_), 1.0); }
+  std::vector<float> logits(std::span<const int32_t> before) const {
+    return numbers(before, 1, static_cast<size_t>(vocab_), sharpness_);
+  }
+  std::vector<float> aux(std::span<const int32_t> before) const {
+    return numbers(before, 2, static_cast<size_t>(3 * width_), 1.0);
+  }
   int vocab() const { return vocab_; }
 
  private:
   std::vector<float> numbers(std::span<const int32_t> before, uint64_t what, size_t count, double scale) const {
     uint64_t stream = what;
-    for (int32_t id : before.last(std::min<size_t>(4, before.size()))) stream = stream * 1000003 + static_cast<uint64_t>(id) + 1;
+    for (int32_t id : before.last(std::min<size_t>(4, before.size())))
+      stream = stream * 1000003 + static_cast<uint64_t>(id) + 1;
     Random random(seed_, stream);
     return test::random_floats(count, scale, random);
   }
@@ -97,7 +103,8 @@ TEST(Speculation, GreedyOutputIsTheTargetsOwnForEveryDraftLength) {
       std::vector<int32_t> plain = prompt;
       for (int i = 0; i < 160; ++i) plain.push_back(best_of(target.logits(plain)));
       const ToyRun run = speculate_greedily(target, checkpoint, table, prompt, 160, length);
-      ASSERT_EQ(run.ids, std::vector<int32_t>(plain.begin() + 5, plain.end())) << "length " << length << " seed " << seed;
+      ASSERT_EQ(run.ids, std::vector<int32_t>(plain.begin() + 5, plain.end()))
+          << "length " << length << " seed " << seed;
       tokens += 160;
       accepted += run.accepted;
     }
@@ -111,7 +118,8 @@ class SampledCase {
  public:
   static constexpr int kVocab = 7, kDraftVocab = 5, kLength = 2, kSamples = 100000;
 
-  SampledCase(uint64_t seed, SampleRule rule) : target_(kVocab, 4, seed, 1.5), draft_(kDraftVocab, 4, seed + 1, 1.0), rule_(rule) {}
+  SampledCase(uint64_t seed, SampleRule rule)
+      : target_(kVocab, 4, seed, 1.5), draft_(kDraftVocab, 4, seed + 1, 1.0), rule_(rule) {}
 
   std::vector<double> target(std::span<const int32_t> ids) const { return distribution(target_.logits(ids), rule_); }
   std::vector<double> draft(std::span<const int32_t> ids) const {
@@ -195,7 +203,9 @@ TEST(Speculation, SampledOutputHasTheTargetsDistributionWithAProbabilisticDraft)
   SampledCase(12, {1.0, 1.0, 0}).expect_exact(false);
 }
 TEST(Speculation, TemperatureAndTopPAreKeptWithAOneHotDraft) { SampledCase(13, {0.7, 0.9, 0}).expect_exact(true); }
-TEST(Speculation, TemperatureAndTopPAreKeptWithAProbabilisticDraft) { SampledCase(14, {0.7, 0.9, 0}).expect_exact(false); }
+TEST(Speculation, TemperatureAndTopPAreKeptWithAProbabilisticDraft) {
+  SampledCase(14, {0.7, 0.9, 0}).expect_exact(false);
+}
 TEST(Speculation, TopKIsKeptWithAProbabilisticDraft) { SampledCase(15, {1.3, 1.0, 4}).expect_exact(false); }
 
 TEST(Choosing, DrawsTheSameTokensWhateverWasDrafted) {

@@ -21,8 +21,8 @@ struct TinyTarget {
   int inner = 64;
   int vocab = 40;
   int context = 512;
-  // Rows of the lm_head from this id on are almost zero, so that the target speaks few words and a random draft is right
-  // now and then; 0 = all rows alike.
+  // Rows of the lm_head from this id on are almost zero, so that the target speaks few words and a random draft is
+  // right now and then; 0 = all rows alike.
   int words = 0;
   std::string architecture = "llama";
 };
@@ -70,7 +70,8 @@ inline Status write_tiny_target(const std::string& path, const TinyTarget& t, ui
   std::vector<std::vector<float>> held;
   std::vector<std::pair<std::string, Shape>> dims;
   const auto matrix = [&](const std::string& name, int rows, int columns, double gain) {
-    held.push_back(random_floats(static_cast<size_t>(rows) * static_cast<size_t>(columns), gain / std::sqrt(columns), random));
+    held.push_back(
+        random_floats(static_cast<size_t>(rows) * static_cast<size_t>(columns), gain / std::sqrt(columns), random));
     dims.push_back({name, {rows, columns}});
   };
   const auto norm = [&](const std::string& name) {
@@ -100,7 +101,9 @@ inline Status write_tiny_target(const std::string& path, const TinyTarget& t, ui
   }
   std::vector<GgufTensor> tensors;
   for (size_t i = 0; i < held.size(); ++i) {
-    tensors.push_back({dims[i].first, static_cast<uint32_t>(GgmlType::kF32), {dims[i].second.rbegin(), dims[i].second.rend()},
+    tensors.push_back({dims[i].first,
+                       static_cast<uint32_t>(GgmlType::kF32),
+                       {dims[i].second.rbegin(), dims[i].second.rend()},
                        std::as_bytes(std::span(held[i]))});
   }
   return write_gguf(real_file_system(), path, metadata, tensors);

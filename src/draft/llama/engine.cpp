@@ -48,8 +48,10 @@ Status Engine::load(const DecoderConfig& config) {
   TRY(draft_, llama::open_model(config.draft));
   TRY(verifying_, make_context(target_.get(), nullptr, kLongestDraft + 1));
   if (common_context_can_seq_rm(verifying_.get()) != COMMON_CONTEXT_SEQ_RM_TYPE_PART) {
-    return invalid(fmt::format("the target {} keeps a state that cannot be rolled back (recurrent or hybrid layers); speculative "
-                               "decoding of such models is not built into aerie", config.target));
+    return invalid(
+        fmt::format("the target {} keeps a state that cannot be rolled back (recurrent or hybrid layers); speculative "
+                    "decoding of such models is not built into aerie",
+                    config.target));
   }
   TRY(drafting_, make_context(draft_.get(), verifying_.get(), 1));
   return ok_status();
@@ -130,9 +132,9 @@ Status Engine::prefill(std::span<const int32_t> rows, const std::stop_token& sto
   for (size_t from = 0; from < rows.size(); from += chunk) {
     if (stop.stop_requested()) return cancelled("decoding was stopped on request");
     if (speculative && from > 0) {
-      // The slot between two chunks waits for the next chunk's first token. Upstream's process() completes it, but with the
-      // wrong state: its batch only points at the waiting state, which it overwrites before the batch is computed (commit
-      // 0c1e57098). A proposal completes it too, with the right one; the chain that comes of it is dropped.
+      // The slot between two chunks waits for the next chunk's first token. Upstream's process() completes it, but with
+      // the wrong state: its batch only points at the waiting state, which it overwrites before the batch is computed
+      // (commit 0c1e57098). A proposal completes it too, with the right one; the chain that comes of it is dropped.
       const std::vector<int32_t> before;
       TRY(const auto dropped, propose(rows[from], static_cast<int>(from), before, 1));
     }
@@ -159,7 +161,8 @@ Status Engine::refresh() {
   return ok_status();
 }
 
-Result<std::vector<int32_t>> Engine::propose(int32_t last, int position, const std::vector<int32_t>& before, int limit) {
+Result<std::vector<int32_t>> Engine::propose(int32_t last, int position, const std::vector<int32_t>& before,
+                                             int limit) {
   std::vector<llama_token> chain;
   auto& params = common_speculative_get_draft_params(speculative_.get(), 0);
   params.drafting = true;

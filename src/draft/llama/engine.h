@@ -1,5 +1,5 @@
-// llama.cpp's models and contexts as the decoder uses them: one target, at most one draft, and for each way of decoding the
-// contexts it needs. Inner header of draft/llama; llama.cpp's own headers stay in the .cpp files.
+// llama.cpp's models and contexts as the decoder uses them: one target, at most one draft, and for each way of decoding
+// the contexts it needs. Inner header of draft/llama; llama.cpp's own headers stay in the .cpp files.
 //
 // One thread at a time. Everything returns kInvalid for what a file or request cannot do, kInternal for what llama.cpp
 // refuses without a reason of its own; its last error line is in the sentence.
@@ -42,10 +42,12 @@ class Engine {
   // Empties the caches of the contexts of one way. The plain context exists from its first use on: a bench that only
   // speculates does not pay for its cache.
   Status start_plain();
-  // `draft_length` and `p_min` are of llama.cpp's EAGLE-3 implementation, made anew so that nothing of an earlier prompt stays.
+  // `draft_length` and `p_min` are of llama.cpp's EAGLE-3 implementation, made anew so that nothing of an earlier
+  // prompt stays.
   Status start_speculative(int draft_length, double p_min);
 
-  // Fills the empty caches with rows from position 0 on, in passes of config.batch; kCancelled when stopped between them.
+  // Fills the empty caches with rows from position 0 on, in passes of config.batch; kCancelled when stopped between
+  // them.
   Status prefill(std::span<const int32_t> rows, const std::stop_token& stop);
   // One pass over rows at positions from `position`; logits are kept for all rows or for none. Waits until it is done.
   Status pass(std::span<const int32_t> rows, int position, bool logits);

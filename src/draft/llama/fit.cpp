@@ -1,4 +1,5 @@
-// Does this draft file fit this target file? Asked of their metadata, because llama.cpp aborts the process where it does not.
+// Does this draft file fit this target file? Asked of their metadata, because llama.cpp aborts the process where it
+// does not.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -38,7 +39,8 @@ Status check_architecture(const Pair& pair, const std::string& target_architectu
   TRY(const int64_t layers, pair.draft.integer("eagle3.block_count"));
   if (layers != 1) return pair.no(fmt::format("it has {} layers, and llama.cpp decodes drafts of one", layers));
   if (!has_layer_input_hooks(target_architecture)) {
-    return pair.no(fmt::format("llama.cpp cannot show the layer inputs of the target's architecture '{}'", target_architecture));
+    return pair.no(
+        fmt::format("llama.cpp cannot show the layer inputs of the target's architecture '{}'", target_architecture));
   }
   return ok_status();
 }
@@ -48,13 +50,16 @@ Status check_width_and_boundaries(const Pair& pair, const std::string& target_ar
   TRY(const int64_t layers, pair.target.integer(target_architecture + ".block_count"));
   TRY(const int64_t expected, pair.draft.integer("eagle3.target_hidden_size"));
   TRY(const int64_t own, pair.draft.integer("eagle3.embedding_length"));
-  if (expected != width) return pair.no(fmt::format("it takes hidden states of {} numbers, the target's have {}", expected, width));
+  if (expected != width)
+    return pair.no(fmt::format("it takes hidden states of {} numbers, the target's have {}", expected, width));
   const bool own_table = pair.draft.find_tensor("token_embd.weight") != nullptr;
   if (!own_table && own != width) {
-    return pair.no(fmt::format("it is {} wide and has no embeddings of its own, and the target's are {} wide", own, width));
+    return pair.no(
+        fmt::format("it is {} wide and has no embeddings of its own, and the target's are {} wide", own, width));
   }
   const std::vector<int64_t> boundaries = integers(pair.draft, "eagle3.target_layers");
-  const bool inside = std::all_of(boundaries.begin(), boundaries.end(), [&](int64_t b) { return b >= 0 && b < layers; });
+  const bool inside =
+      std::all_of(boundaries.begin(), boundaries.end(), [&](int64_t b) { return b >= 0 && b < layers; });
   if (boundaries.size() != 3 || !inside) {
     return pair.no(fmt::format("its boundaries [{}] are not three layer inputs of a target of {} layers",
                                fmt::join(boundaries, ", "), layers));
@@ -71,7 +76,8 @@ Status check_tokens(const Pair& pair) {
   const GgufValue* theirs = pair.draft.find("tokenizer.ggml.tokens");
   if (ours == nullptr || theirs == nullptr) return pair.no("one of them holds no tokens");
   if (ours->values.size() != theirs->values.size()) {
-    return pair.no(fmt::format("it was made for {} tokens, the target has {}", theirs->values.size(), ours->values.size()));
+    return pair.no(
+        fmt::format("it was made for {} tokens, the target has {}", theirs->values.size(), ours->values.size()));
   }
   const auto [a, b] = std::mismatch(ours->values.begin(), ours->values.end(), theirs->values.begin());
   if (a != ours->values.end()) return pair.no(fmt::format("token {} differs between them", a - ours->values.begin()));
@@ -103,18 +109,21 @@ Status check_fingerprint(const Pair& pair, std::string_view target_fingerprint) 
   if (target_fingerprint.empty()) return ok_status();
   auto theirs = pair.draft.text("aerie.target_fingerprint");
   if (!theirs || theirs->empty()) {
-    return pair.no("it does not say which target it was trained for; export it with aerie, or leave the fingerprint unchecked");
+    return pair.no(
+        "it does not say which target it was trained for; export it with aerie, or leave the fingerprint unchecked");
   }
   if (*theirs == target_fingerprint) return ok_status();
   auto name = pair.draft.text("aerie.target_name");
-  return pair.no(fmt::format("it was trained for '{}' with fingerprint {}, and this target's is {} (other weights, quantisation, "
-                             "tokenizer, chat template or boundaries)",
-                             name ? *name : std::string("?"), *theirs, target_fingerprint));
+  return pair.no(
+      fmt::format("it was trained for '{}' with fingerprint {}, and this target's is {} (other weights, quantisation, "
+                  "tokenizer, chat template or boundaries)",
+                  name ? *name : std::string("?"), *theirs, target_fingerprint));
 }
 
 }  // namespace
 
-Status check_draft_fits(const std::string& target_gguf, const std::string& draft_gguf, std::string_view target_fingerprint) {
+Status check_draft_fits(const std::string& target_gguf, const std::string& draft_gguf,
+                        std::string_view target_fingerprint) {
   TRY(const GgufFile target, GgufFile::open(target_gguf));
   TRY(const GgufFile draft, GgufFile::open(draft_gguf));
   const Pair pair{target, draft, target_gguf, draft_gguf};

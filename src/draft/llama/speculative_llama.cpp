@@ -40,11 +40,16 @@ Error stopped_on_request() { return cancelled("decoding was stopped on request")
 class Run {
  public:
   Run(Engine& engine, const DecoderConfig& config, const DecodeRequest& request, std::stop_token stop)
-      : engine_(engine), config_(config), request_(request), stop_(std::move(stop)), random_(request.seed),
+      : engine_(engine),
+        config_(config),
+        request_(request),
+        stop_(std::move(stop)),
+        random_(request.seed),
         rule_{request.temperature, request.top_p, request.top_k} {}
 
   Result<Decoded> go() {
-    CHECKED(request_.draft_length > 0 ? engine_.start_speculative(request_.draft_length, request_.p_min) : engine_.start_plain());
+    CHECKED(request_.draft_length > 0 ? engine_.start_speculative(request_.draft_length, request_.p_min)
+                                      : engine_.start_plain());
     const double start = now_s();
     CHECKED(prefill());
     out_.prefill_s = now_s() - start;
@@ -137,7 +142,8 @@ class Run {
 
 class LlamaDecoder : public SpeculativeDecoder {
  public:
-  LlamaDecoder(DecoderConfig config, std::unique_ptr<Engine> engine) : config_(std::move(config)), engine_(std::move(engine)) {}
+  LlamaDecoder(DecoderConfig config, std::unique_ptr<Engine> engine)
+      : config_(std::move(config)), engine_(std::move(engine)) {}
 
   const DecoderConfig& config() const override { return config_; }
   bool has_draft() const override { return engine_->has_draft(); }
@@ -148,12 +154,14 @@ class LlamaDecoder : public SpeculativeDecoder {
     if (request.draft_length < 0 || request.draft_length > kLongestDraft) {
       return invalid(fmt::format("a draft length of {} is outside 0..{}", request.draft_length, kLongestDraft));
     }
-    if (request.draft_length > 0 && !has_draft()) return invalid("speculative decoding was asked for, but no draft was opened");
+    if (request.draft_length > 0 && !has_draft())
+      return invalid("speculative decoding was asked for, but no draft was opened");
     if (request.max_tokens < 1) return invalid("max_tokens must be 1 at least");
     return Run(*engine_, config_, request, std::move(stop)).go();
   }
 
-  Result<StepCosts> measure_costs(std::span<const int32_t> prompt_ids, int max_rows, int repeats, std::stop_token stop) override;
+  Result<StepCosts> measure_costs(std::span<const int32_t> prompt_ids, int max_rows, int repeats,
+                                  std::stop_token stop) override;
 
  private:
   Status check_ids(std::span<const int32_t> ids) const;
@@ -173,7 +181,8 @@ Status LlamaDecoder::check_ids(std::span<const int32_t> ids) const {
   }
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < 0 || ids[i] >= engine_->vocab_size()) {
-      return invalid(fmt::format("prompt token {} is {}, outside the vocabulary of {}", i, ids[i], engine_->vocab_size()));
+      return invalid(
+          fmt::format("prompt token {} is {}, outside the vocabulary of {}", i, ids[i], engine_->vocab_size()));
     }
   }
   return ok_status();
@@ -197,7 +206,8 @@ Result<double> LlamaDecoder::plain_step(std::span<const int32_t> ids, int repeat
 }
 
 // Rounds as decode() makes them, with k - 1 proposals of which none is kept: the cache grows by one row a round.
-Status LlamaDecoder::verify_and_refresh(std::span<const int32_t> ids, int repeats, StepCosts& costs, std::stop_token stop) {
+Status LlamaDecoder::verify_and_refresh(std::span<const int32_t> ids, int repeats, StepCosts& costs,
+                                        std::stop_token stop) {
   const size_t longest = costs.verify_s.size();
   CHECKED(engine_->start_speculative(1, 0));
   CHECKED(engine_->prefill(ids, stop));
@@ -256,8 +266,8 @@ Result<StepCosts> LlamaDecoder::measure_costs(std::span<const int32_t> prompt_id
   CHECKED(check_ids(prompt_ids));
   const size_t needed = prompt_ids.size() + static_cast<size_t>(max_rows * (repeats + 1)) + kLongestDraft;
   if (prompt_ids.size() < static_cast<size_t>(max_rows) || needed > static_cast<size_t>(config_.context)) {
-    return invalid(fmt::format("measuring {} rows {} times needs a prompt of {} tokens at least and a context of {}", max_rows,
-                               repeats, max_rows, needed));
+    return invalid(fmt::format("measuring {} rows {} times needs a prompt of {} tokens at least and a context of {}",
+                               max_rows, repeats, max_rows, needed));
   }
   StepCosts costs;
   costs.context_rows = static_cast<int>(prompt_ids.size());

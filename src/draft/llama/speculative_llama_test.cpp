@@ -1,5 +1,5 @@
-// Decoding through llama.cpp: nothing is lost, what is drafted is what the trainer's draft means, and what would abort is
-// refused before. A tiny F32 target written by the test makes equality exact; the real model stands at the end.
+// Decoding through llama.cpp: nothing is lost, what is drafted is what the trainer's draft means, and what would abort
+// is refused before. A tiny F32 target written by the test makes equality exact; the real model stands at the end.
 #include <cstdlib>
 
 #include <gmock/gmock.h>
@@ -30,7 +30,8 @@ std::string path_of(const std::string& name) {
 }
 
 // What the target's layers see, by one pass over all ids in a context of its own: [T, 3 * width].
-std::vector<float> features(const std::string& model_path, const std::vector<int32_t>& ids, const std::vector<int>& boundaries) {
+std::vector<float> features(const std::string& model_path, const std::vector<int32_t>& ids,
+                            const std::vector<int>& boundaries) {
   llama_model_ptr model(llama_model_load_from_file(model_path.c_str(), llama_model_default_params()));
   auto params = llama_context_default_params();
   params.n_ctx = 1024;
@@ -45,15 +46,17 @@ std::vector<float> features(const std::string& model_path, const std::vector<int
   std::vector<float> aux(ids.size() * 3 * width);
   for (size_t b = 0; b < 3; ++b) {
     const float* rows = llama_get_embeddings_layer_inp(context.get(), static_cast<uint32_t>(boundaries[b]));
-    for (size_t t = 0; t < ids.size(); ++t) std::copy_n(rows + t * width, width, aux.begin() + static_cast<std::ptrdiff_t>((3 * t + b) * width));
+    for (size_t t = 0; t < ids.size(); ++t)
+      std::copy_n(rows + t * width, width, aux.begin() + static_cast<std::ptrdiff_t>((3 * t + b) * width));
   }
   return aux;
 }
 
-// The reference decoder's chain after every round of a run must be the one that llama.cpp proposed. Returns the number of
-// tokens compared; a difference counts only where the reference saw no near tie.
-int expect_chains_of_the_reference(const Checkpoint& checkpoint, std::span<const float> table, std::span<const float> aux,
-                                   const std::vector<int32_t>& prompt, const Decoded& run, double tie) {
+// The reference decoder's chain after every round of a run must be the one that llama.cpp proposed. Returns the number
+// of tokens compared; a difference counts only where the reference saw no near tie.
+int expect_chains_of_the_reference(const Checkpoint& checkpoint, std::span<const float> table,
+                                   std::span<const float> aux, const std::vector<int32_t>& prompt, const Decoded& run,
+                                   double tie) {
   std::vector<int32_t> ids = prompt;
   ids.insert(ids.end(), run.ids.begin(), run.ids.end());
   auto draft = SequentialDraft::make(checkpoint, table);
@@ -101,7 +104,8 @@ class TinyDecoder : public testing::Test {
       changed.target_layer_count = tiny_.layers;
       checkpoint_ = changed;
     }
-    ASSERT_DONE(export_gguf(real_file_system(), checkpoint_, target_, draft_, {.overwrite = true, .type = WeightType::kF32}));
+    ASSERT_DONE(
+        export_gguf(real_file_system(), checkpoint_, target_, draft_, {.overwrite = true, .type = WeightType::kF32}));
     config_.target = target_;
     config_.draft = draft_;
     config_.context = 512;
@@ -145,7 +149,8 @@ TEST_F(TinyDecoder, GreedyOutputIsThePlainOneForEveryDraftLength) {
       auto run = decoder_->decode(request(length, seed));
       ASSERT_TRUE(run.ok()) << run.error().what;
       const OutputComparison compared = compare_outputs(*plain, *run);
-      EXPECT_TRUE(compared.equal) << "length " << length << ", token " << compared.first_difference << ", gap " << compared.gap_plain;
+      EXPECT_TRUE(compared.equal) << "length " << length << ", token " << compared.first_difference << ", gap "
+                                  << compared.gap_plain;
       for (size_t i = 0; i < run->accepted.size(); ++i) accepted += run->accepted[i], drafted += run->drafted[i];
     }
   }
@@ -180,11 +185,12 @@ TEST_F(TinyDecoder, DraftsTheChainOfTheReferenceDecoder) {
   ids.insert(ids.end(), run->ids.begin(), run->ids.end());
   const std::vector<float> table = [&] {
     auto file = GgufFile::open(target_);
-    auto values = to_floats(TensorView{"t", DType::kF32, file->find_tensor("token_embd.weight")->ne, file->find_tensor("token_embd.weight")->bytes});
+    auto values = to_floats(TensorView{"t", DType::kF32, file->find_tensor("token_embd.weight")->ne,
+                                       file->find_tensor("token_embd.weight")->bytes});
     return *values;
   }();
-  const int compared = expect_chains_of_the_reference(checkpoint_, table, features(target_, ids, checkpoint_.boundaries), r.prompt_ids,
-                                                      *run, 1e-3);
+  const int compared = expect_chains_of_the_reference(
+      checkpoint_, table, features(target_, ids, checkpoint_.boundaries), r.prompt_ids, *run, 1e-3);
   EXPECT_GT(compared, 250);
 }
 
@@ -204,7 +210,8 @@ TEST_F(TinyDecoder, DraftsTheChainOfTheReferenceWithAReducedShuffledVocabularyAn
   const GgufTensor* embd = file->find_tensor("token_embd.weight");
   auto table = to_floats(TensorView{"t", DType::kF32, embd->ne, embd->bytes});
   ASSERT_TRUE(table.ok());
-  EXPECT_GT(expect_chains_of_the_reference(checkpoint_, *table, features(target_, ids, checkpoint_.boundaries), r.prompt_ids, *run, 1e-3),
+  EXPECT_GT(expect_chains_of_the_reference(checkpoint_, *table, features(target_, ids, checkpoint_.boundaries),
+                                           r.prompt_ids, *run, 1e-3),
             250);
 }
 
@@ -309,7 +316,8 @@ TEST_F(TinyDecoder, RefusesADraftThatDoesNotFit) {
     auto opened = SpeculativeDecoder::open(config_);
     ASSERT_FALSE(opened.ok());
     EXPECT_EQ(opened.error().code, Code::kInvalid);
-    EXPECT_THAT(opened.error().what, testing::AllOf(HasSubstr(config_.target), HasSubstr(config_.draft), HasSubstr(why)));
+    EXPECT_THAT(opened.error().what,
+                testing::AllOf(HasSubstr(config_.target), HasSubstr(config_.draft), HasSubstr(why)));
   };
   const std::string other = path_of("other.gguf");
   config_.target = other;
@@ -359,7 +367,8 @@ class RealModel : public testing::Test {
     checkpoint_ = test::random_checkpoint(s, 3, 3.0, true);  // large weights: no near ties between drafts
     checkpoint_.target_layer_count = static_cast<int>(*file->integer("llama.block_count"));
     checkpoint_.boundaries = {2, checkpoint_.target_layer_count / 2, checkpoint_.target_layer_count - 3};
-    ASSERT_DONE(export_gguf(real_file_system(), checkpoint_, target_, draft_, {.overwrite = true, .type = WeightType::kF16}));
+    ASSERT_DONE(
+        export_gguf(real_file_system(), checkpoint_, target_, draft_, {.overwrite = true, .type = WeightType::kF16}));
     config_.target = target_;
     config_.draft = draft_;
     config_.context = 256;
@@ -374,7 +383,8 @@ TEST_F(RealModel, ARandomDraftChangesNothingAndIsAcceptedAlmostNever) {
   auto decoder = SpeculativeDecoder::open(config_);
   ASSERT_TRUE(decoder.ok()) << decoder.error().what;
   DecodeRequest r;
-  r.prompt_ids = {1, 9690, 198, 2683, 359, 253, 5356, 5646, 11173, 3365, 2, 198, 1, 4093, 198, 19556, 506, 260, 3575, 282, 4649, 47, 2, 198, 1, 520, 9531, 198};
+  r.prompt_ids = {1,   9690,  198, 2683, 359,  253, 5356, 5646, 11173, 3365, 2, 198, 1,    4093,
+                  198, 19556, 506, 260,  3575, 282, 4649, 47,   2,     198,  1, 520, 9531, 198};
   r.max_tokens = 16;
   auto plain = (*decoder)->decode(r);
   ASSERT_TRUE(plain.ok()) << plain.error().what;
