@@ -32,7 +32,7 @@ inline StoreHeader small_header(const std::string& dtype = "BF16", int hidden_si
 // Values that BF16 holds exactly, so that what is read equals what was given.
 inline Sample small_sample(const StoreHeader& header, const std::string& id, int64_t tokens, uint64_t seed) {
   Random random(seed);
-  const auto value = [&] { return float_of_bf16(bf16_of(static_cast<float>(random.normal() * 10))); };
+  const auto value = [&] { return float_of_bf16(bf16_of(static_cast<float>(random.unit() * 20 - 10))); };
   Sample sample;
   sample.id = id;
   const auto hidden = static_cast<size_t>(header.hidden_size), count = static_cast<size_t>(tokens);

@@ -149,17 +149,17 @@ TEST_F(Store, KeepsSamplesOfAllSizesApartOverManyShards) {
   auto w = writer(config);
   std::vector<std::string> durable;
   const auto tokens = [](int i) { return 1 + (i * 137) % 600; };  // up to 1.2 MB
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 16; ++i) {
     auto added = w->add(sample("s" + std::to_string(i), tokens(i)));
     ASSERT_TRUE(added.ok()) << added.error().what;
     durable.insert(durable.end(), added->begin(), added->end());
   }
   auto rest = w->seal();
   durable.insert(durable.end(), rest->begin(), rest->end());
-  EXPECT_EQ(durable.size(), 40u);
+  EXPECT_EQ(durable.size(), 16u);
   auto r = reader();
-  ASSERT_EQ(r->samples().size(), 40u);
-  for (size_t i = 0; i < 40; ++i) {
+  ASSERT_EQ(r->samples().size(), 16u);
+  for (size_t i = 0; i < 16; ++i) {
     const std::string id = r->samples()[i].id;
     auto read = r->read(i);
     ASSERT_TRUE(read.ok()) << read.error().what;
