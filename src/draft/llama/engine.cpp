@@ -17,6 +17,13 @@ ggml_type cache_type(const std::string& name) {
   return GGML_TYPE_F16;
 }
 
+// Not llama::open_model(), which opens targets and refuses what has an encoder, as an EAGLE-3 draft has.
+Result<ModelPtr> open_draft(const std::string& path) {
+  ModelPtr model(llama_model_load_from_file(path.c_str(), llama_model_default_params()));
+  if (model == nullptr) return invalid(fmt::format("llama.cpp cannot load the draft {}{}", path, llama::because()));
+  return model;
+}
+
 // llama.cpp gives a code; what it means at our call sites.
 Error pass_failed(int code, size_t rows, int position) {
   return internal(fmt::format("llama.cpp failed over {} rows at position {} (code {}{}){}", rows, position, code,
@@ -45,7 +52,7 @@ Status Engine::load(const DecoderConfig& config) {
   vocab_size_ = llama_vocab_n_tokens(llama_model_get_vocab(target_.get()));
   if (config.draft.empty()) return ok_status();
 
-  TRY(draft_, llama::open_model(config.draft));
+  TRY(draft_, open_draft(config.draft));
   TRY(verifying_, make_context(target_.get(), nullptr, kLongestDraft + 1));
   if (common_context_can_seq_rm(verifying_.get()) != COMMON_CONTEXT_SEQ_RM_TYPE_PART) {
     return invalid(

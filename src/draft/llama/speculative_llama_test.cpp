@@ -136,7 +136,7 @@ class TinyDecoder : public testing::Test {
 };
 
 TEST_F(TinyDecoder, GreedyOutputIsThePlainOneForEveryDraftLength) {
-  prepare(6);
+  ASSERT_NO_FATAL_FAILURE(prepare(6));
   int64_t accepted = 0, drafted = 0;
   for (uint64_t seed : {1u, 2u}) {
     auto plain = decoder_->decode(request(0, seed));
@@ -159,7 +159,7 @@ TEST_F(TinyDecoder, GreedyOutputIsThePlainOneForEveryDraftLength) {
 }
 
 TEST_F(TinyDecoder, SampledOutputIsThePlainOneWithTheSameSeed) {
-  prepare(6);
+  ASSERT_NO_FATAL_FAILURE(prepare(6));
   DecodeRequest r = request(0, 4);
   r.temperature = 0.8;
   r.top_p = 0.95;
@@ -177,7 +177,7 @@ TEST_F(TinyDecoder, SampledOutputIsThePlainOneWithTheSameSeed) {
 }
 
 TEST_F(TinyDecoder, DraftsTheChainOfTheReferenceDecoder) {
-  prepare(6);
+  ASSERT_NO_FATAL_FAILURE(prepare(6));
   const DecodeRequest r = request(4, 5);
   auto run = decoder_->decode(r);
   ASSERT_TRUE(run.ok()) << run.error().what;
@@ -216,7 +216,7 @@ TEST_F(TinyDecoder, DraftsTheChainOfTheReferenceWithAReducedShuffledVocabularyAn
 }
 
 TEST_F(TinyDecoder, CountsRoundsAndKeepsLimits) {
-  prepare(6);
+  ASSERT_NO_FATAL_FAILURE(prepare(6));
   DecodeRequest r = request(3, 7);
   r.max_tokens = 10;
   auto run = decoder_->decode(r);
@@ -248,7 +248,7 @@ TEST_F(TinyDecoder, CountsRoundsAndKeepsLimits) {
 }
 
 TEST_F(TinyDecoder, StopsAtTheEndTokenAndOnRequest) {
-  prepare(0);  // all words alike: the end token comes by chance
+  ASSERT_NO_FATAL_FAILURE(prepare(0));  // all words alike: the end token comes by chance
   DecodeRequest r = request(3, 8);
   r.ignore_end = false;
   r.temperature = 1.5;
@@ -275,7 +275,7 @@ TEST_F(TinyDecoder, StopsAtTheEndTokenAndOnRequest) {
 }
 
 TEST_F(TinyDecoder, RefusesBadRequests) {
-  prepare(6);
+  ASSERT_NO_FATAL_FAILURE(prepare(6));
   DecodeRequest r = request(0, 1);
   r.prompt_ids = {};
   EXPECT_FALSE(decoder_->decode(r).ok());
@@ -298,7 +298,7 @@ TEST_F(TinyDecoder, RefusesBadRequests) {
 }
 
 TEST_F(TinyDecoder, MeasuresCosts) {
-  prepare(6);
+  ASSERT_NO_FATAL_FAILURE(prepare(6));
   const std::vector<int32_t> prompt = request(0, 9, 64).prompt_ids;
   auto costs = decoder_->measure_costs(prompt, 8, 3);
   ASSERT_TRUE(costs.ok()) << costs.error().what;
@@ -311,7 +311,7 @@ TEST_F(TinyDecoder, MeasuresCosts) {
 
 // Each of these makes llama.cpp abort or draft nonsense; here each is a sentence that names both files.
 TEST_F(TinyDecoder, RefusesADraftThatDoesNotFit) {
-  prepare(6);
+  ASSERT_NO_FATAL_FAILURE(prepare(6));
   const auto refused = [&](const std::string& why) {
     auto opened = SpeculativeDecoder::open(config_);
     ASSERT_FALSE(opened.ok());
