@@ -1,6 +1,6 @@
 // Time and peak memory of one training step (forward, backward, clipping, AdamW) of a draft for a SmolLM2-135M target:
-// H 576, I 1536, 9 query and 3 key heads of size 64, V 49152. Each line is measured in a process of its own, so that the
-// peak belongs to it alone. Random weights and states: the cost does not depend on their values.
+// H 576, I 1536, 9 query and 3 key heads of size 64, V 49152. Each line is measured in a process of its own, so that
+// the peak belongs to it alone. Random weights and states: the cost does not depend on their values.
 //
 //   train_step [--vocab 8192] [--ttt 7] [--lengths 512,1024,2048] [--prompt-share 0.3] [--steps 3] [--threads 0]
 #include <fmt/format.h>
@@ -41,9 +41,17 @@ std::vector<float> normals(Random& random, size_t count, double scale) {
 
 Checkpoint draft_of(const Settings& settings, Random& random) {
   Checkpoint c;
-  c.shape = {.hidden_size = kHidden, .target_hidden_size = kHidden, .intermediate_size = 1536, .head_count = 9,
-             .kv_head_count = 3, .head_size = 64, .vocab_size = kVocab, .draft_vocab_size = settings.vocab,
-             .context_length = 8192, .rms_norm_eps = 1e-5, .rope_theta = 100000};
+  c.shape = {.hidden_size = kHidden,
+             .target_hidden_size = kHidden,
+             .intermediate_size = 1536,
+             .head_count = 9,
+             .kv_head_count = 3,
+             .head_size = 64,
+             .vocab_size = kVocab,
+             .draft_vocab_size = settings.vocab,
+             .context_length = 8192,
+             .rms_norm_eps = 1e-5,
+             .rope_theta = 100000};
   for (const auto& [name, shape] : expected_tensors(c.shape)) {
     const auto count = static_cast<size_t>(*count_of(shape));
     if (name == "d2t") {
@@ -90,7 +98,8 @@ int measure(const Settings& settings) {
   for (int step = 0; step <= settings.steps; ++step) {  // the first one warms up
     const double wall = real_clock().monotonic_s(), cpu = cpu_s();
     auto outputs = (*model)->run({&sequence, 1}, {.gradients = true});
-    auto norm = outputs ? (*model)->update({.lr = 1e-4, .clip_norm = 0.5}, step + 1) : Result<double>(std::move(outputs).error());
+    auto norm = outputs ? (*model)->update({.lr = 1e-4, .clip_norm = 0.5}, step + 1)
+                        : Result<double>(std::move(outputs).error());
     if (!norm) {
       fmt::print(stderr, "train_step: {}\n", norm.error().what);
       return 1;
@@ -111,16 +120,23 @@ int measure(const Settings& settings) {
 bool parse(int argc, char** argv, Settings& s) {
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string name = argv[i], value = argv[i + 1];
-    if (name == "--vocab") s.vocab = std::atoi(value.c_str());
-    else if (name == "--ttt") s.ttt = std::atoi(value.c_str());
-    else if (name == "--steps") s.steps = std::atoi(value.c_str());
-    else if (name == "--threads") s.threads = std::atoi(value.c_str());
-    else if (name == "--prompt-share") s.prompt_share = std::atof(value.c_str());
-    else if (name == "--one") s.one = std::atoi(value.c_str());
+    if (name == "--vocab")
+      s.vocab = std::atoi(value.c_str());
+    else if (name == "--ttt")
+      s.ttt = std::atoi(value.c_str());
+    else if (name == "--steps")
+      s.steps = std::atoi(value.c_str());
+    else if (name == "--threads")
+      s.threads = std::atoi(value.c_str());
+    else if (name == "--prompt-share")
+      s.prompt_share = std::atof(value.c_str());
+    else if (name == "--one")
+      s.one = std::atoi(value.c_str());
     else if (name == "--lengths") {
       s.lengths.clear();
       for (const auto part : split(value, ',')) s.lengths.push_back(std::atoi(std::string(part).c_str()));
-    } else return false;
+    } else
+      return false;
   }
   return argc % 2 == 1;
 }
@@ -130,7 +146,9 @@ bool parse(int argc, char** argv, Settings& s) {
 int main(int argc, char** argv) {
   Settings settings;
   if (!parse(argc, argv, settings)) {
-    fmt::print(stderr, "use: train_step [--vocab n] [--ttt n] [--lengths a,b,c] [--prompt-share x] [--steps n] [--threads n]\n");
+    fmt::print(
+        stderr,
+        "use: train_step [--vocab n] [--ttt n] [--lengths a,b,c] [--prompt-share x] [--steps n] [--threads n]\n");
     return 2;
   }
   if (settings.one > 0) return measure(settings);

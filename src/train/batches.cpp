@@ -39,7 +39,8 @@ SampleSplit split_samples(const std::vector<SampleInfo>& samples, double validat
   const auto nearest = [&](std::vector<size_t>& from, std::vector<size_t>& to, bool lowest) {
     if (!to.empty() || from.size() < 2) return;
     const auto less = [&](size_t a, size_t b) { return place_of(samples[a].id) < place_of(samples[b].id); };
-    const auto found = lowest ? std::min_element(from.begin(), from.end(), less) : std::max_element(from.begin(), from.end(), less);
+    const auto found =
+        lowest ? std::min_element(from.begin(), from.end(), less) : std::max_element(from.begin(), from.end(), less);
     to.push_back(*found);
     from.erase(found);
   };
@@ -50,8 +51,8 @@ SampleSplit split_samples(const std::vector<SampleInfo>& samples, double validat
   return split;
 }
 
-DataOrder::DataOrder(const std::vector<SampleInfo>& samples, std::vector<size_t> chosen, int max_length, int batch_tokens,
-                     int64_t seed)
+DataOrder::DataOrder(const std::vector<SampleInfo>& samples, std::vector<size_t> chosen, int max_length,
+                     int batch_tokens, int64_t seed)
     : chosen_(std::move(chosen)), seed_(seed) {
   for (const SampleInfo& s : samples) lengths_.push_back(std::min<int64_t>(s.token_count, max_length));
   for (const size_t index : chosen_) tokens_ += lengths_[index];
@@ -118,34 +119,36 @@ BatchReader::BatchReader(const StoreReader& store, DataOrder order, int64_t from
                          uint64_t most_bytes)
     : state_(std::make_unique<State>()) {
   State& s = *state_;
-  s.thread = std::jthread([&s, &store, from, to, max_length, most_bytes, order = std::move(order)](std::stop_token stop) mutable {
-    for (int64_t step = from; step < to; ++step) {
-      std::vector<Sample> samples;
-      for (const size_t index : order.batch(step)) {
-        if (stop.stop_requested()) return;
-        auto sample = read_cut(store, index, max_length);
-        if (!sample) {
-          const std::scoped_lock lock(s.mutex);
-          s.failure = std::move(sample).error();
+  s.thread = std::jthread(
+      [&s, &store, from, to, max_length, most_bytes, order = std::move(order)](std::stop_token stop) mutable {
+        for (int64_t step = from; step < to; ++step) {
+          std::vector<Sample> samples;
+          for (const size_t index : order.batch(step)) {
+            if (stop.stop_requested()) return;
+            auto sample = read_cut(store, index, max_length);
+            if (!sample) {
+              const std::scoped_lock lock(s.mutex);
+              s.failure = std::move(sample).error();
+              s.changed.notify_all();
+              return;
+            }
+            samples.push_back(*std::move(sample));
+          }
+          std::unique_lock lock(s.mutex);
+          // The consumer may be computing for long; it asks for the stop when it goes away, so waiting in pieces is
+          // bounded.
+          while (!stop.stop_requested() && !s.ready.empty() && s.held_bytes >= most_bytes) {
+            s.changed.wait_for(lock, std::chrono::milliseconds(200));
+          }
+          if (stop.stop_requested()) return;
+          s.held_bytes += bytes_of(samples);
+          s.ready.push_back(std::move(samples));
           s.changed.notify_all();
-          return;
         }
-        samples.push_back(*std::move(sample));
-      }
-      std::unique_lock lock(s.mutex);
-      // The consumer may be computing for long; it asks for the stop when it goes away, so waiting in pieces is bounded.
-      while (!stop.stop_requested() && !s.ready.empty() && s.held_bytes >= most_bytes) {
-        s.changed.wait_for(lock, std::chrono::milliseconds(200));
-      }
-      if (stop.stop_requested()) return;
-      s.held_bytes += bytes_of(samples);
-      s.ready.push_back(std::move(samples));
-      s.changed.notify_all();
-    }
-    const std::scoped_lock lock(s.mutex);
-    s.ended = true;
-    s.changed.notify_all();
-  });
+        const std::scoped_lock lock(s.mutex);
+        s.ended = true;
+        s.changed.notify_all();
+      });
 }
 
 BatchReader::~BatchReader() = default;  // the thread is asked to stop and joined; it looks between samples

@@ -1,8 +1,9 @@
 // Samples of a store for training: which ones, in what order, in which batches, and read ahead on a thread of its own.
 //
-// A split never depends on order or count of samples, only on each sample's id, so a sample never changes sides when the
-// store grows. Data order depends on seed and epoch alone. BatchReader owns one thread, holds at most `most_bytes` (and one
-// batch at least), and is used by one thread; waiting for a batch ends with kTimeout after a deadline. Private to train.
+// A split never depends on order or count of samples, only on each sample's id, so a sample never changes sides when
+// the store grows. Data order depends on seed and epoch alone. BatchReader owns one thread, holds at most `most_bytes`
+// (and one batch at least), and is used by one thread; waiting for a batch ends with kTimeout after a deadline. Private
+// to train.
 #pragma once
 
 #include <memory>
@@ -18,17 +19,18 @@ struct SampleSplit {
   std::vector<size_t> train, validation;  // indices into StoreReader::samples(), ascending
 };
 
-// Samples without a supervised token belong to neither. When the share is above 0 and there are two samples at least, both
-// sides get one.
+// Samples without a supervised token belong to neither. When the share is above 0 and there are two samples at least,
+// both sides get one.
 SampleSplit split_samples(const std::vector<SampleInfo>& samples, double validation_share);
 
 using Batch = std::vector<size_t>;  // sample indices
 
-// The order of the data: every epoch shuffles the samples anew and cuts them into the same number of batches of whole samples
-// with about equal tokens, near batch_tokens and above it by less than one sample.
+// The order of the data: every epoch shuffles the samples anew and cuts them into the same number of batches of whole
+// samples with about equal tokens, near batch_tokens and above it by less than one sample.
 class DataOrder {
  public:
-  DataOrder(const std::vector<SampleInfo>& samples, std::vector<size_t> chosen, int max_length, int batch_tokens, int64_t seed);
+  DataOrder(const std::vector<SampleInfo>& samples, std::vector<size_t> chosen, int max_length, int batch_tokens,
+            int64_t seed);
   int64_t batches_an_epoch() const { return batches_an_epoch_; }
   std::vector<Batch> epoch(int64_t epoch) const;
   // Of step 0, 1, ... over all epochs. Remembers the last epoch asked for.

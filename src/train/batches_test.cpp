@@ -30,7 +30,8 @@ TEST(SampleSplit, IsDisjointWholeAndLeavesOutWhatHasNoSupervision) {
 TEST(SampleSplit, DoesNotMoveASampleWhenTheStoreGrows) {
   const auto few = infos(200), many = infos(400);
   const SampleSplit a = split_samples(few, 0.2), b = split_samples(many, 0.2);
-  for (const size_t i : a.validation) EXPECT_TRUE(std::find(b.validation.begin(), b.validation.end(), i) != b.validation.end());
+  for (const size_t i : a.validation)
+    EXPECT_TRUE(std::find(b.validation.begin(), b.validation.end(), i) != b.validation.end());
   for (const size_t i : a.train) EXPECT_TRUE(std::find(b.train.begin(), b.train.end(), i) != b.train.end());
 }
 

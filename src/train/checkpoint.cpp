@@ -52,7 +52,9 @@ struct Writer {
   void operator()(const char* name, int value) { metadata[name] = std::to_string(value); }
   void operator()(const char* name, int64_t value) { metadata[name] = std::to_string(value); }
   void operator()(const char* name, double value) { metadata[name] = fmt::format("{}", value); }
-  void operator()(const char* name, const std::vector<int>& value) { metadata[name] = fmt::format("{}", fmt::join(value, ",")); }
+  void operator()(const char* name, const std::vector<int>& value) {
+    metadata[name] = fmt::format("{}", fmt::join(value, ","));
+  }
 };
 
 struct Reader {
@@ -101,7 +103,8 @@ Status check_tensors(const Checkpoint& c) {
     const Tensor* t = c.find(name);
     if (t == nullptr) return corrupt(fmt::format("tensor {} is missing", name));
     if (t->shape != shape) {
-      return corrupt(fmt::format("tensor {} has shape {}, but the draft's shape wants {}", name, shape_text(t->shape), shape_text(shape)));
+      return corrupt(fmt::format("tensor {} has shape {}, but the draft's shape wants {}", name, shape_text(t->shape),
+                                 shape_text(shape)));
     }
     const DType wanted = name == "d2t" ? DType::kI64 : DType::kF32;
     if (t->dtype != wanted) {
@@ -115,7 +118,8 @@ Status check_tensors(const Checkpoint& c) {
     if (t.dtype != DType::kF32) continue;
     TRY(const std::vector<float> values, to_floats(t.view()));
     for (size_t i = 0; i < values.size(); ++i) {
-      if (!std::isfinite(values[i])) return corrupt(fmt::format("tensor {} has a value that is not finite at index {}", t.name, i));
+      if (!std::isfinite(values[i]))
+        return corrupt(fmt::format("tensor {} has a value that is not finite at index {}", t.name, i));
     }
   }
   TRY(const std::vector<int64_t> offsets, to_int64(c.find("d2t")->view()));
@@ -196,7 +200,8 @@ Result<Checkpoint> read_checkpoint(const std::string& path) {
   for (const TensorView& t : file.tensors()) {
     c.tensors.push_back({t.name, t.dtype, t.shape, {t.bytes.begin(), t.bytes.end()}});
   }
-  if (auto checked = check_tensors(c); !checked) return std::move(checked).error().under("cannot use the checkpoint " + path);
+  if (auto checked = check_tensors(c); !checked)
+    return std::move(checked).error().under("cannot use the checkpoint " + path);
   return c;
 }
 

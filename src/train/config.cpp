@@ -3,12 +3,14 @@
 namespace aerie {
 
 void TrainConfig::fields(FieldList& v) {
-  v("ttt_steps", ttt_steps, "steps of training-time test; the draft is taught to guess this many tokens ahead").range(1, 64);
+  v("ttt_steps", ttt_steps, "steps of training-time test; the draft is taught to guess this many tokens ahead")
+      .range(1, 64);
   v("draft_vocab", draft_vocab, "tokens the draft can propose; 0 = chosen from the data").range(0, 1 << 24);
   v("intermediate_size", intermediate_size, "width of the draft's MLP; 0 = the target's").range(0, 1 << 20);
   v("norm_before_residual", norm_before_residual, "the residual is the normed state (speculators)");
   v("norm_before_fc", norm_before_fc, "one RMSNorm over the target's states before fc (for targets with huge states)");
-  v("lm_head_init", lm_head_init, "start of the draft's output matrix: the target's rows, or random").one_of({"target", "random"});
+  v("lm_head_init", lm_head_init, "start of the draft's output matrix: the target's rows, or random")
+      .one_of({"target", "random"});
   v("fc_init", fc_init, "start of fc: pass the highest state through, or random").one_of({"identity", "random"});
   v("mask", mask, "which token's loss mask gates a slot: the predicted one, the step's input, or the slot's own")
       .one_of({"predicted", "input", "unshifted"});
@@ -25,7 +27,8 @@ void TrainConfig::fields(FieldList& v) {
   v("beta2", beta2, "AdamW's mean of squares").range(0, 1);
   v("weight_decay", weight_decay, "AdamW's decay of matrices").range(0, 10);
   v("clip_norm", clip_norm, "largest norm of the gradient; 0 = no limit").range(0, 1e9);
-  v("validation_share", validation_share, "share of the samples kept for validation, by a hash of their ids").range(0, 0.9);
+  v("validation_share", validation_share, "share of the samples kept for validation, by a hash of their ids")
+      .range(0, 0.9);
   v("validation_tokens", validation_tokens, "tokens looked at in one validation, at most").range(0, 1 << 30);
   v("seed", seed, "of weights and data order");
   v("eval_every", eval_every, "steps between validations; 0 = ten in a run").range(0, 1e9);

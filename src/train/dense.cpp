@@ -62,7 +62,8 @@ void multiply_tn(Matrix c, ConstMatrix a, ConstMatrix b, Into into) {
   multiply(c, tensor_of(a).t(), tensor_of(b), into);
 }
 
-void attention(HeadShape s, bool causal, ConstMatrix query, ConstMatrix key, ConstMatrix value, float* out, float* lse) {
+void attention(HeadShape s, bool causal, ConstMatrix query, ConstMatrix key, ConstMatrix value, float* out,
+               float* lse) {
   const c10::InferenceMode guard;
   const at::Tensor q = query_heads(s, query.data, query.rows, query.stride);
   auto [o, l] = at::_scaled_dot_product_flash_attention_for_cpu(q, key_heads(s, key), key_heads(s, value), 0.0, causal,

@@ -21,7 +21,8 @@ struct ConstMatrix {
   int64_t rows = 0, columns = 0, stride = 0;
   ConstMatrix() = default;
   ConstMatrix(const float* d, int64_t r, int64_t c, int64_t s) : data(d), rows(r), columns(c), stride(s) {}
-  ConstMatrix(const Matrix& m) : data(m.data), rows(m.rows), columns(m.columns), stride(m.stride) {}  // NOLINT: on purpose
+  ConstMatrix(const Matrix& m)
+      : data(m.data), rows(m.rows), columns(m.columns), stride(m.stride) {}  // NOLINT: on purpose
 };
 
 enum class Into { kReplace, kAdd };
@@ -39,10 +40,12 @@ struct HeadShape {
 // Queries of `rows` rows over `key_rows` rows of keys and values, causal (rows == key_rows) or all to all.
 // Row r of the outputs: heads * size values of `out` at out + r * heads * size, and `lse` (natural logarithm of the sum
 // of exponentials of scaled scores) at lse + r * heads. O(rows) memory.
-void attention(HeadShape shape, bool causal, ConstMatrix query, ConstMatrix key, ConstMatrix value, float* out, float* lse);
+void attention(HeadShape shape, bool causal, ConstMatrix query, ConstMatrix key, ConstMatrix value, float* out,
+               float* lse);
 
-// The block's share of the gradients, added to d_query, d_key, d_value. `out` and `lse` are those of the *whole* softmax that
-// the block is part of (all blocks and diagonals merged), so that P = exp(S - lse) and rowsum(d_out * out) are global.
+// The block's share of the gradients, added to d_query, d_key, d_value. `out` and `lse` are those of the *whole*
+// softmax that the block is part of (all blocks and diagonals merged), so that P = exp(S - lse) and rowsum(d_out * out)
+// are global.
 void attention_backward(HeadShape shape, bool causal, ConstMatrix query, ConstMatrix key, ConstMatrix value,
                         const float* d_out, const float* out, const float* lse, Matrix d_query, Matrix d_key,
                         Matrix d_value);

@@ -1,8 +1,9 @@
-// A block of floats, aligned for vector units, that keeps its memory when it gets smaller: the trainer's buffers live from
-// step to step, because returning and faulting in hundreds of megabytes a step costs more than some of the arithmetic.
+// A block of floats, aligned for vector units, that keeps its memory when it gets smaller: the trainer's buffers live
+// from step to step, because returning and faulting in hundreds of megabytes a step costs more than some of the
+// arithmetic.
 //
-// One owner; moves, does not copy. Contents are undefined after size() unless zeroed. Out of memory throws std::bad_alloc,
-// as any container does. Private to train.
+// One owner; moves, does not copy. Contents are undefined after size() unless zeroed. Out of memory throws
+// std::bad_alloc, as any container does. Private to train.
 #pragma once
 
 #include <cstdint>

@@ -12,15 +12,17 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr double kDeviation = 0.02;
-constexpr double kSmall = 0.002;  // of what is added to the residual stream
+constexpr double kSmall = 0.002;               // of what is added to the residual stream
 constexpr uint64_t kWeightStream = 1'000'003;  // apart from the epochs' streams
 
 template <class Number>
 Status take(const Json& facts, const char* name, Number& value) {
   const auto at = facts.find(name);
   if (at == facts.end() || !at->is_number() || at->template get<double>() <= 0) {
-    return invalid(fmt::format("the store's header says nothing usable about the target's {}; extract it again with this "
-                               "version", name));
+    return invalid(
+        fmt::format("the store's header says nothing usable about the target's {}; extract it again with this "
+                    "version",
+                    name));
   }
   value = at->template get<Number>();
   return ok_status();
@@ -51,7 +53,8 @@ std::vector<float> rows_of(const StoredHead& head, const std::vector<int32_t>& t
 
 Result<DraftShape> draft_shape_of(const StoreHeader& header, const TrainConfig& config, int draft_vocab_size) {
   const Json facts = Json::parse(header.facts_json, nullptr, false);
-  if (!facts.is_object()) return invalid("the store's header has no facts about the target; extract it again with this version");
+  if (!facts.is_object())
+    return invalid("the store's header has no facts about the target; extract it again with this version");
   if (header.boundaries.size() != 3) {
     return invalid(fmt::format("the store has {} boundaries; an EAGLE-3 draft reads 3", header.boundaries.size()));
   }

@@ -1,4 +1,5 @@
-// What a draft is before its first step: the shape from the store's header, weights from seed and target. Private to train.
+// What a draft is before its first step: the shape from the store's header, weights from seed and target. Private to
+// train.
 #pragma once
 
 #include <string>

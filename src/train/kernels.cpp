@@ -167,8 +167,8 @@ AERIE_CLONES void loss_row(float* z, const float* p, int64_t n, float coefficien
   *cross_entropy = highest + std::log(sum) - overlap;
 }
 
-AERIE_CLONES void merge_rows(const MergeArgs& a, const float* prefix_out, const float* prefix_lse, float* out, float* lse,
-                             int64_t begin, int64_t end) {
+AERIE_CLONES void merge_rows(const MergeArgs& a, const float* prefix_out, const float* prefix_lse, float* out,
+                             float* lse, int64_t begin, int64_t end) {
   const int heads = a.shape.heads, size = a.shape.size, group = heads / a.shape.kv_heads;
   const int64_t width = int64_t{heads} * size;
   const size_t own = a.keys.size();
@@ -249,7 +249,8 @@ AERIE_CLONES void merge_backward_rows(const MergeArgs& a, const OwnGradients& g,
 }
 
 AERIE_CLONES void adamw_range(const AdamArgs& a, float* w, const float* g, float* m, float* v, int64_t count) {
-  const float b1 = static_cast<float>(a.beta1), b2 = static_cast<float>(a.beta2), scale = static_cast<float>(a.gradient_scale);
+  const float b1 = static_cast<float>(a.beta1), b2 = static_cast<float>(a.beta2),
+              scale = static_cast<float>(a.gradient_scale);
   const float keep = static_cast<float>(1.0 - a.lr * a.weight_decay), step = static_cast<float>(a.lr / a.correction1);
   const float root = static_cast<float>(1.0 / std::sqrt(a.correction2)), epsilon = static_cast<float>(a.epsilon);
 #pragma omp simd
@@ -278,7 +279,8 @@ void rms_norm(Matrix y, ConstMatrix x, const float* weight, double epsilon, floa
   parallel(x.rows, 16, [&](int64_t b, int64_t e) { rms_rows(y, x, weight, epsilon, inverse_rms, false, b, e); });
 }
 void rms_norm_again(Matrix y, ConstMatrix x, const float* weight, const float* inverse_rms) {
-  parallel(x.rows, 16, [&](int64_t b, int64_t e) { rms_rows(y, x, weight, 0, const_cast<float*>(inverse_rms), true, b, e); });
+  parallel(x.rows, 16,
+           [&](int64_t b, int64_t e) { rms_rows(y, x, weight, 0, const_cast<float*>(inverse_rms), true, b, e); });
 }
 
 void rms_norm_backward(Matrix d_x, Into into, ConstMatrix d_y, ConstMatrix x, const float* weight,
@@ -389,9 +391,8 @@ double sum_of_squares(const float* x, int64_t count) {
 }
 
 void adamw(const AdamArgs& args, float* weight, const float* gradient, float* mean, float* square, int64_t count) {
-  parallel(count, 1 << 14, [&](int64_t b, int64_t e) {
-    adamw_range(args, weight + b, gradient + b, mean + b, square + b, e - b);
-  });
+  parallel(count, 1 << 14,
+           [&](int64_t b, int64_t e) { adamw_range(args, weight + b, gradient + b, mean + b, square + b, e - b); });
 }
 
 }  // namespace aerie::kernels

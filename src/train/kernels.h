@@ -1,5 +1,6 @@
-// The arithmetic of a draft that is not a matrix product: norms, SwiGLU, RoPE, merging attention by log-sum-exp, the loss on
-// logits, AdamW. Plain loops over rows, vectorised for the machine at hand, spread over OpenMP's threads (LibTorch's own).
+// The arithmetic of a draft that is not a matrix product: norms, SwiGLU, RoPE, merging attention by log-sum-exp, the
+// loss on logits, AdamW. Plain loops over rows, vectorised for the machine at hand, spread over OpenMP's threads
+// (LibTorch's own).
 //
 // Row-major floats; all sums that cross rows are made over fixed blocks, so results do not depend on the thread count.
 // Nothing here fails. Private to train.
@@ -41,7 +42,7 @@ struct MergeArgs {
   int64_t rows = 0;
   const float* query = nullptr;  // [rows], stride query_stride
   int64_t query_stride = 0;
-  std::span<const float* const> keys;    // of steps 1..k: row r at keys[i] + r * kv_stride; size 0 at step 0
+  std::span<const float* const> keys;  // of steps 1..k: row r at keys[i] + r * kv_stride; size 0 at step 0
   std::span<const float* const> values;
   int64_t kv_stride = 0;
 };

@@ -17,7 +17,8 @@ Json json_of(const ValidationResult& v) {
   return {{"loss", v.loss}, {"accuracy", v.accuracy}, {"acceptance", v.acceptance}};
 }
 ValidationResult validation_of(const Json& json) {
-  return {json.at("loss").get<double>(), json.at("accuracy").get<std::vector<double>>(), json.at("acceptance").get<double>()};
+  return {json.at("loss").get<double>(), json.at("accuracy").get<std::vector<double>>(),
+          json.at("acceptance").get<double>()};
 }
 
 // nlohmann writes doubles so that they read back the same.
@@ -50,8 +51,9 @@ Status same_run(const Json& stored, const RunIdentity& identity, const std::stri
   for (const auto& [name, value] : identity) {
     const std::string before = stored.value(name, "");
     if (before == value) continue;
-    return invalid(fmt::format("{} was trained with {} = {}, but this run has {}; give the same, or use another run folder",
-                               path, name, before.empty() ? "nothing" : before, value));
+    return invalid(
+        fmt::format("{} was trained with {} = {}, but this run has {}; give the same, or use another run folder", path,
+                    name, before.empty() ? "nothing" : before, value));
   }
   return ok_status();
 }
@@ -81,7 +83,8 @@ Result<std::optional<Resumed>> read_resume(FileSystem& fs, const std::string& pa
     CHECKED(same_run(Json::parse(metadata.at("identity")), identity, path));
     resumed.state = state_of(Json::parse(metadata.at("state")));
   } catch (const std::exception& error) {
-    return corrupt(fmt::format("{}: its state cannot be read ({}); remove the file to start again", path, error.what()));
+    return corrupt(
+        fmt::format("{}: its state cannot be read ({}); remove the file to start again", path, error.what()));
   }
   for (const TensorView& t : file.tensors()) {
     resumed.tensors.push_back({t.name, t.dtype, t.shape, {t.bytes.begin(), t.bytes.end()}});

@@ -22,9 +22,9 @@ struct ValidationResult {
 };
 
 struct TrainState {
-  int64_t step = 0;          // optimizer steps done
-  double elapsed_s = 0;      // of training, over all attempts
-  double train_loss = 0;     // smoothed
+  int64_t step = 0;       // optimizer steps done
+  double elapsed_s = 0;   // of training, over all attempts
+  double train_loss = 0;  // smoothed
   int64_t validated_step = -1;
   ValidationResult validation;  // of validated_step
   int64_t best_step = -1;       // -1 = nothing was validated yet

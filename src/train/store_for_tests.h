@@ -41,7 +41,8 @@ inline StoreHeader header_of(const Options& options) {
   h.boundaries = {2, 4, 5};
   h.dtype = "F32";
   h.probe_json = "{}";
-  h.facts_json = R"({"intermediate_size": 32, "head_count": 4, "kv_head_count": 2, "head_size": 8, "context_length": 128,
+  h.facts_json =
+      R"({"intermediate_size": 32, "head_count": 4, "kv_head_count": 2, "head_size": 8, "context_length": 128,
                      "rms_norm_eps": 1e-5, "rope_theta": 10000.0})";
   return h;
 }
@@ -68,7 +69,8 @@ inline std::string make(const std::string& name, const Options& options = {}) {
       s.loss_mask.push_back(t >= prompt ? 1 : 0);
       const int32_t next = successor(id);
       for (size_t part = 0; part < 3; ++part) {
-        const auto from = (part == 0 ? embeddings : lm_head).begin() + (part == 0 ? id : next) * static_cast<long>(kHidden);
+        const auto from =
+            (part == 0 ? embeddings : lm_head).begin() + (part == 0 ? id : next) * static_cast<long>(kHidden);
         s.aux.insert(s.aux.end(), from, from + kHidden);
       }
       for (size_t d = 0; d < kHidden; ++d) s.last.push_back(3 * lm_head[static_cast<size_t>(next) * kHidden + d]);

@@ -1,4 +1,5 @@
-// Makes an EAGLE-3 draft out of a store: training-time test (TTT) by reference formulas (EAGLE-3, arXiv 2503.01840; docs/training.md).
+// Makes an EAGLE-3 draft out of a store: training-time test (TTT) by reference formulas (EAGLE-3, arXiv 2503.01840;
+// docs/training.md).
 //
 // train() blocks on the calling thread, uses `threads` for arithmetic, and stops at the next step when the token asks
 // (a checkpoint is written first, and kCancelled returned). Everything it says goes into the run folder.
@@ -16,8 +17,8 @@ namespace aerie {
 
 struct TrainConfig {
   int ttt_steps = 7;
-  int draft_vocab = 0;            // 0 = chosen from the data
-  int intermediate_size = 0;      // 0 = the target's
+  int draft_vocab = 0;        // 0 = chosen from the data
+  int intermediate_size = 0;  // 0 = the target's
   bool norm_before_residual = false;
   bool norm_before_fc = false;
   std::string lm_head_init = "target";  // target | random
@@ -25,10 +26,10 @@ struct TrainConfig {
   std::string mask = "predicted";       // predicted | input | unshifted
   double step_decay = 0.8;
   int epochs = 10;
-  int max_steps = 0;              // 0 = epochs decide
-  double time_limit_s = 0;        // 0 = none; otherwise the learning rate falls with time so that it ends where time does
-  int batch_tokens = 2048;        // tokens a step, samples are never cut below max_length
-  int max_length = 2048;          // longer samples are cut there
+  int max_steps = 0;        // 0 = epochs decide
+  double time_limit_s = 0;  // 0 = none; otherwise the learning rate falls with time so that it ends where time does
+  int batch_tokens = 2048;  // tokens a step, samples are never cut below max_length
+  int max_length = 2048;    // longer samples are cut there
   double lr = 1e-4;
   double warmup_share = 0.015;
   double min_lr_share = 0.1;
@@ -37,13 +38,13 @@ struct TrainConfig {
   double weight_decay = 0;
   double clip_norm = 0.5;
   double validation_share = 0.05;
-  int validation_tokens = 4096;   // of the validation samples, this many at most are looked at
+  int validation_tokens = 4096;  // of the validation samples, this many at most are looked at
   int64_t seed = 1;
-  int eval_every = 0;             // steps; 0 = ten times a run
-  int checkpoint_every = 100;     // steps
-  double checkpoint_every_s = 60; // and also after this time
-  int threads = 0;                // 0 = all cores
-  std::string device = "auto";    // auto | cpu; cuda is refused by this build
+  int eval_every = 0;              // steps; 0 = ten times a run
+  int checkpoint_every = 100;      // steps
+  double checkpoint_every_s = 60;  // and also after this time
+  int threads = 0;                 // 0 = all cores
+  std::string device = "auto";     // auto | cpu; cuda is refused by this build
 
   void fields(FieldList& v);
 };
@@ -52,20 +53,23 @@ struct TrainResult {
   int64_t steps = 0;
   double train_loss = 0;
   double validation_loss = 0;
-  std::vector<double> accuracy;        // per TTT step, validation
-  double acceptance_estimate = 0;      // 1 + mean number of leading correct steps, validation, greedy chain
-  double vocabulary_coverage = 0;      // share of supervised tokens inside the draft vocabulary
-  std::string best_checkpoint;         // paths of draft.safetensors
+  std::vector<double> accuracy;    // per TTT step, validation
+  double acceptance_estimate = 0;  // 1 + mean number of leading correct steps, validation, greedy chain
+  double vocabulary_coverage = 0;  // share of supervised tokens inside the draft vocabulary
+  std::string best_checkpoint;     // paths of draft.safetensors
   std::string last_checkpoint;
 };
 
 // Writes into <run>/checkpoints, each file whole or not at all:
-//   last/resume.safetensors   weights, optimizer moments and state of one save, together in one file; what a run goes on from
+//   last/resume.safetensors   weights, optimizer moments and state of one save, together in one file; what a run goes
+//   on from
 //   last/draft.safetensors    the draft of the same save
 //   best/draft.safetensors    the draft with the best acceptance estimate on validation samples
-// Goes on from last/resume.safetensors when it is there; a store, vocabulary or setting that differs is kInvalid and named.
-// On one machine with the same thread count the result of a resumed run is bitwise that of a straight one (no time limit).
-Result<TrainResult> train(const std::string& store_path, const TrainConfig& config, RunFolder& run, std::stop_token stop);
+// Goes on from last/resume.safetensors when it is there; a store, vocabulary or setting that differs is kInvalid and
+// named. On one machine with the same thread count the result of a resumed run is bitwise that of a straight one (no
+// time limit).
+Result<TrainResult> train(const std::string& store_path, const TrainConfig& config, RunFolder& run,
+                          std::stop_token stop);
 
 // Version of the LibTorch in this binary.
 std::string torch_version();

@@ -67,7 +67,8 @@ void expect_same_weights(const std::string& a, const std::string& b) {
 }
 
 // Asks a run to stop once it has made so many steps.
-Result<TrainResult> train_until(const std::string& store, const TrainConfig& config, const std::string& folder, size_t steps) {
+Result<TrainResult> train_until(const std::string& store, const TrainConfig& config, const std::string& folder,
+                                size_t steps) {
   std::stop_source source;
   std::jthread watcher([&](std::stop_token done) {
     while (!done.stop_requested() && events_of(folder, "train_step").size() < steps) {
@@ -91,7 +92,8 @@ TEST(Train, LearnsAndLeavesADraftThatBindsToItsTarget) {
   const auto steps = events_of(folder, "train_step"), validations = events_of(folder, "validation");
   ASSERT_EQ(static_cast<int64_t>(steps.size()), result->steps);
   EXPECT_LT(steps.back()["loss"].get<double>(), 0.5 * steps.front()["loss"].get<double>());
-  for (const char* name : {"lr", "grad_norm", "tokens_per_s", "epoch", "step_loss"}) EXPECT_TRUE(steps[0].contains(name)) << name;
+  for (const char* name : {"lr", "grad_norm", "tokens_per_s", "epoch", "step_loss"})
+    EXPECT_TRUE(steps[0].contains(name)) << name;
   ASSERT_GE(validations.size(), 8u);
   EXPECT_EQ(validations.back()["accuracy"].size(), 3u);
 

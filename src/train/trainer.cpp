@@ -43,8 +43,8 @@ Status Trainer::prepare() {
   TRY(store_, StoreReader::open(fs_, store_path_));
   split_ = split_samples(store_->samples(), config_.validation_share);
   if (split_.train.empty()) {
-    return invalid(fmt::format("the store {} has no sample with a supervised token to train on ({} samples)", store_path_,
-                               store_->samples().size()));
+    return invalid(fmt::format("the store {} has no sample with a supervised token to train on ({} samples)",
+                               store_path_, store_->samples().size()));
   }
   int64_t tokens = 0;
   for (const size_t index : split_.validation) {
@@ -73,7 +73,8 @@ Status Trainer::choose_words() {
       for (size_t i = 0; i < kept; ++i) {
         if (sample.loss_mask[i] == 0) continue;
         const auto id = static_cast<size_t>(sample.input_ids[i]);
-        if (id >= vocab) return corrupt(fmt::format("sample {} has token {}, but the target has {} tokens", sample.id, id, vocab));
+        if (id >= vocab)
+          return corrupt(fmt::format("sample {} has token {}, but the target has {} tokens", sample.id, id, vocab));
         ++counts[id];
       }
     }
@@ -83,11 +84,13 @@ Status Trainer::choose_words() {
   CHECKED(count(split_.validation, validation));
   TRY(words_, choose_vocabulary(train, config_.draft_vocab));
   validation_coverage_ = coverage_of(validation, words_.targets);
-  log_info("vocabulary",
-           fmt::format("the draft can propose {} of {} tokens: {:.2f} % of the answers' {} tokens ({} different ones), {:.2f} % "
-                       "in validation",
-                       words_.targets.size(), vocab, 100 * words_.coverage, words_.counted, words_.distinct,
-                       100 * validation_coverage_));
+  log_info(
+      "vocabulary",
+      fmt::format(
+          "the draft can propose {} of {} tokens: {:.2f} % of the answers' {} tokens ({} different ones), {:.2f} % "
+          "in validation",
+          words_.targets.size(), vocab, 100 * words_.coverage, words_.counted, words_.distinct,
+          100 * validation_coverage_));
   return run_.event("vocabulary", {{"size", words_.targets.size()},
                                    {"coverage", words_.coverage},
                                    {"validation_coverage", validation_coverage_},
@@ -112,7 +115,8 @@ Status Trainer::make_model() {
     const auto d2t = *draft_.find("d2t");
     std::vector<Tensor> moments;
     draft_.tensors = {d2t};
-    for (Tensor& t : resumed->tensors) (t.name.starts_with("exp_avg") ? moments : draft_.tensors).push_back(std::move(t));
+    for (Tensor& t : resumed->tensors)
+      (t.name.starts_with("exp_avg") ? moments : draft_.tensors).push_back(std::move(t));
     TRY(model_, TttModel::create(draft_, head, options));
     if (!moments.empty()) CHECKED(model_->restore_optimizer(moments));
     state_ = resumed->state;
@@ -194,19 +198,21 @@ Status Trainer::loop() {
   while (!over()) {
     if (stop_.stop_requested()) {
       CHECKED(save());
-      return cancelled(fmt::format("training was stopped after step {}; start it again to go on from there", state_.step));
+      return cancelled(
+          fmt::format("training was stopped after step {}; start it again to go on from there", state_.step));
     }
     CHECKED(one_step(reader));
     if (validation_due()) CHECKED(validate());
-    const bool late = config_.checkpoint_every_s > 0 && real_clock().monotonic_s() - saved_at_s_ >= config_.checkpoint_every_s;
+    const bool late =
+        config_.checkpoint_every_s > 0 && real_clock().monotonic_s() - saved_at_s_ >= config_.checkpoint_every_s;
     if (late || state_.step % config_.checkpoint_every == 0) CHECKED(save());
   }
   if (state_.validated_step != state_.step) CHECKED(validate());
   state_.finished = true;
   CHECKED(save());
   if (progress_) {
-    progress_->finish(fmt::format("trained {} steps, loss {:.3f}, acceptance estimate {:.2f}", state_.step, state_.train_loss,
-                                  state_.best.acceptance));
+    progress_->finish(fmt::format("trained {} steps, loss {:.3f}, acceptance estimate {:.2f}", state_.step,
+                                  state_.train_loss, state_.best.acceptance));
   }
   return ok_status();
 }
@@ -289,7 +295,8 @@ Result<ValidationResult> Trainer::measure_validation() {
   ValidationResult sum;
   const auto steps = static_cast<size_t>(config_.ttt_steps);
   TttOutputs all;
-  for (auto* counts : {&all.loss_rows, &all.correct, &all.total, &all.chain_correct, &all.chain_total}) counts->assign(steps, 0);
+  for (auto* counts : {&all.loss_rows, &all.correct, &all.total, &all.chain_correct, &all.chain_total})
+    counts->assign(steps, 0);
   std::vector<double> losses(steps, 0);
   validation_labels_.resize(validated_.size());
   for (size_t i = 0; i < validated_.size(); ++i) {
@@ -368,7 +375,8 @@ TrainResult Trainer::result() const {
   return r;
 }
 
-Result<TrainResult> train(const std::string& store_path, const TrainConfig& config, RunFolder& run, std::stop_token stop) {
+Result<TrainResult> train(const std::string& store_path, const TrainConfig& config, RunFolder& run,
+                          std::stop_token stop) {
   if (config.device == "cuda") {
     return invalid("train.device is cuda, but this build's trainer runs on the CPU; set it to cpu or auto");
   }

@@ -31,7 +31,8 @@ class Trainer {
 
   Status loop();
   Status one_step(BatchReader& reader);
-  Status report_step(const std::vector<Sample>& samples, const TttOutputs& outputs, double lr, double norm, double seconds);
+  Status report_step(const std::vector<Sample>& samples, const TttOutputs& outputs, double lr, double norm,
+                     double seconds);
   void show(int64_t tokens);
   bool over() const;
   double progress() const;
@@ -54,18 +55,18 @@ class Trainer {
   std::unique_ptr<StoreReader> store_;
   SampleSplit split_;
   std::optional<DataOrder> order_;
-  std::vector<size_t> validated_;                       // the part of the validation samples that is looked at
+  std::vector<size_t> validated_;                        // the part of the validation samples that is looked at
   std::vector<std::vector<int32_t>> validation_labels_;  // teacher's argmax, made once
   DraftVocabulary words_;
   double validation_coverage_ = 1;
-  Checkpoint draft_;                                    // tensors: d2t only; weights live in the model
+  Checkpoint draft_;  // tensors: d2t only; weights live in the model
   std::unique_ptr<TttModel> model_;
 
   TrainState state_;
-  int64_t total_steps_ = 0;           // by epochs and max_steps
+  int64_t total_steps_ = 0;  // by epochs and max_steps
   double started_s_ = 0, elapsed_before_s_ = 0, saved_at_s_ = 0;
   int64_t saved_step_ = -1, first_step_ = 0;
-  int tenths_seen_ = 0;               // of the run, when validation was last thought of
+  int tenths_seen_ = 0;  // of the run, when validation was last thought of
   std::unique_ptr<Progress> progress_;
 };
 

@@ -1,12 +1,13 @@
 // The draft under training: K steps of training-time test (TTT), forward and backward, over a batch of whole sequences.
 //
-// Slot j of a sequence x_0..x_{T-1} at step k has the token x_{j+1+k}, RoPE position j+k, and the teacher's row j+1+k, and
-// predicts x_{j+2+k}. Step 0 starts from fc(aux row j); later steps from the slot's own output of the step before. A query
-// sees the step-0 keys of slots <= j and its own keys of steps 1..k. Formulas and conventions: docs/training.md.
-// Attention memory grows with tokens, never with their square. Sequences never see each other.
+// Slot j of a sequence x_0..x_{T-1} at step k has the token x_{j+1+k}, RoPE position j+k, and the teacher's row j+1+k,
+// and predicts x_{j+2+k}. Step 0 starts from fc(aux row j); later steps from the slot's own output of the step before.
+// A query sees the step-0 keys of slots <= j and its own keys of steps 1..k. Formulas and conventions:
+// docs/training.md. Attention memory grows with tokens, never with their square. Sequences never see each other.
 //
 // A TttModel owns weights, gradients and optimizer moments; it is used by one thread at a time and computes with
-// `threads` threads. Bad shapes are kInvalid; a loss or gradient that is not finite is kInvalid and says where. No torch here.
+// `threads` threads. Bad shapes are kInvalid; a loss or gradient that is not finite is kInvalid and says where. No
+// torch here.
 #pragma once
 
 #include <cstdint>
@@ -63,13 +64,13 @@ struct TttWants {
 };
 
 struct TttOutputs {
-  double loss = 0;                   // sum over steps of step_decay^k * step_loss[k]
-  std::vector<double> step_loss;     // [K], normalised, before the step's weight
-  std::vector<int64_t> loss_rows;    // [K] rows that had a loss
-  std::vector<int64_t> correct;      // [K] rows where the draft's best token is the teacher's best over all V
-  std::vector<int64_t> total;        // [K] rows counted by `correct` (out-of-vocabulary ones included)
-  std::vector<int64_t> chain_correct;  // [K] slots right at this and every earlier step
-  std::vector<int64_t> chain_total;    // [K] slots supervised at this and every earlier step
+  double loss = 0;                         // sum over steps of step_decay^k * step_loss[k]
+  std::vector<double> step_loss;           // [K], normalised, before the step's weight
+  std::vector<int64_t> loss_rows;          // [K] rows that had a loss
+  std::vector<int64_t> correct;            // [K] rows where the draft's best token is the teacher's best over all V
+  std::vector<int64_t> total;              // [K] rows counted by `correct` (out-of-vocabulary ones included)
+  std::vector<int64_t> chain_correct;      // [K] slots right at this and every earlier step
+  std::vector<int64_t> chain_total;        // [K] slots supervised at this and every earlier step
   std::vector<std::vector<float>> logits;  // [K] of [sum of T, Vd]: one row a token position, sequence after sequence
 };
 
@@ -84,7 +85,8 @@ struct AdamWSettings {
 
 class TttModel {
  public:
-  // Takes weights and d2t from the checkpoint. `head` is the target's (norm, lm_head, embeddings or tied) and is shared.
+  // Takes weights and d2t from the checkpoint. `head` is the target's (norm, lm_head, embeddings or tied) and is
+  // shared.
   static Result<std::unique_ptr<TttModel>> create(const Checkpoint& checkpoint, std::shared_ptr<const StoredHead> head,
                                                   const TttOptions& options);
   ~TttModel();

@@ -44,8 +44,8 @@ void TttModel::State::backward_output(const Plan& plan, int k) {
     kernels::add(d_raw.data, d_next, all);
     return;
   }
-  kernels::rms_norm_backward(d_raw, has_direct ? Into::kAdd : Into::kReplace, {through_norm, n, h, h}, raw, weights.norm,
-                             step.norm_inverse.data(), gradients.norm);
+  kernels::rms_norm_backward(d_raw, has_direct ? Into::kAdd : Into::kReplace, {through_norm, n, h, h}, raw,
+                             weights.norm, step.norm_inverse.data(), gradients.norm);
 }
 
 // d_raw becomes the gradient of the residual stream after attention.
@@ -102,8 +102,8 @@ void TttModel::State::backward_attention(const Plan& plan, int k) {
       d_keys.push_back(other.d_qkv.data() + span.row * d + qw);
       d_values.push_back(d_keys.back() + kvw);
     }
-    kernels::merge_attention_backward({heads(), span.count, q.data, d, keys, values, d}, grad, out, lse, d_q.data, d, d_keys,
-                                      d_values, d);
+    kernels::merge_attention_backward({heads(), span.count, q.data, d, keys, values, d}, grad, out, lse, d_q.data, d,
+                                      d_keys, d_values, d);
   }
 }
 
@@ -130,7 +130,8 @@ void TttModel::State::backward_qkv(const Plan& plan, int k) {
   if (shape.norm_before_residual) kernels::add(d_hidden.data, work.d_raw.data(), n * h);
   if (k == 0) return;
   const Matrix d_state{work.d_state.size(n * h), n, h, h};
-  if (!shape.norm_before_residual) std::memcpy(d_state.data, work.d_raw.data(), static_cast<size_t>(n * h) * sizeof(float));
+  if (!shape.norm_before_residual)
+    std::memcpy(d_state.data, work.d_raw.data(), static_cast<size_t>(n * h) * sizeof(float));
   kernels::rms_norm_backward(d_state, shape.norm_before_residual ? Into::kReplace : Into::kAdd, d_hidden, state,
                              weights.hidden_norm, step.hidden_inverse.data(), gradients.hidden_norm);
 }

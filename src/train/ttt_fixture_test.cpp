@@ -1,4 +1,5 @@
-// The model against what two independent trainers computed (tests/data/eagle3): logits, losses, accuracies and gradients.
+// The model against what two independent trainers computed (tests/data/eagle3): logits, losses, accuracies and
+// gradients.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,7 +40,8 @@ Fixture load(const std::string& name) {
   auto file = SafetensorsFile::open(std::string(AERIE_TEST_DATA) + "/eagle3/" + name + ".safetensors");
   if (!file) throw std::runtime_error(file.error().what);
   const Metadata metadata = file->metadata();
-  Fixture f{*std::move(file), nlohmann::json::parse(metadata.at("config")), nlohmann::json::parse(metadata.at("layer"))};
+  Fixture f{*std::move(file), nlohmann::json::parse(metadata.at("config")),
+            nlohmann::json::parse(metadata.at("layer"))};
   f.specforge = metadata.at("peer").starts_with("specforge");
   f.steps = std::stoi(metadata.at("TTT"));
   return f;
@@ -146,7 +148,8 @@ TEST_P(PeerFixture, LossesAgree) {
   auto outputs = model_of(f)->run({&sequence, 1}, {});
   ASSERT_TRUE(outputs.ok()) << outputs.error().what;
   for (int k = 0; k < f.steps; ++k) {
-    EXPECT_NEAR(outputs->step_loss[static_cast<size_t>(k)], f.floats("out.loss." + std::to_string(k))[0], 1e-5) << "step " << k;
+    EXPECT_NEAR(outputs->step_loss[static_cast<size_t>(k)], f.floats("out.loss." + std::to_string(k))[0], 1e-5)
+        << "step " << k;
   }
   EXPECT_NEAR(outputs->loss, f.floats("out.loss_total")[0], 1e-5);
 }
@@ -192,8 +195,9 @@ INSTANTIATE_TEST_SUITE_P(Trainers, SpecForgeFixture,
                          testing::Values("specforge_base", "specforge_fcnorm", "specforge_nonormout"),
                          [](const auto& one) { return std::string(one.param); });
 INSTANTIATE_TEST_SUITE_P(Trainers, PeerFixture,
-                         testing::Values("specforge_base", "specforge_fcnorm", "specforge_nonormout", "speculators_base",
-                                         "speculators_default31", "speculators_fcnorm", "speculators_nbr"),
+                         testing::Values("specforge_base", "specforge_fcnorm", "specforge_nonormout",
+                                         "speculators_base", "speculators_default31", "speculators_fcnorm",
+                                         "speculators_nbr"),
                          [](const auto& one) { return std::string(one.param); });
 
 }  // namespace

@@ -24,8 +24,8 @@ const float* TttModel::State::head_input(int k) const {
 void TttModel::State::forward(std::span<const TttSequence> batch, const Plan& plan) {
   if (work.table_positions < plan.positions) {
     const int64_t half = shape.head_size / 2;
-    kernels::rope_table(work.cosines.size(plan.positions * half), work.sines.size(plan.positions * half), plan.positions,
-                        shape.head_size, shape.rope_theta);
+    kernels::rope_table(work.cosines.size(plan.positions * half), work.sines.size(plan.positions * half),
+                        plan.positions, shape.head_size, shape.rope_theta);
     work.table_positions = plan.positions;
   }
   work.steps.resize(static_cast<size_t>(options.steps));
@@ -44,7 +44,8 @@ void TttModel::State::forward_tokens(const Plan& plan) {
     std::memcpy(embedded + i * h, row, static_cast<size_t>(h) * sizeof(float));
   }
   const Matrix hidden{work.token_hidden.size(n * h), n, h, h};
-  kernels::rms_norm(hidden, {embedded, n, h, h}, weights.input_layernorm, shape.rms_norm_eps, work.token_inverse.size(n));
+  kernels::rms_norm(hidden, {embedded, n, h, h}, weights.input_layernorm, shape.rms_norm_eps,
+                    work.token_inverse.size(n));
   dense::multiply_nt({work.token_qkv.size(n * d), n, d, d}, hidden, {weights.qkv, d, h, 2 * h}, Into::kReplace);
 }
 
@@ -59,8 +60,8 @@ void TttModel::State::forward_features(std::span<const TttSequence> batch, const
     }
   }
   if (shape.norm_before_fc) {
-    kernels::rms_norm({work.aux_normed.size(n * 3 * ht), n, 3 * ht, 3 * ht}, {aux, n, 3 * ht, 3 * ht}, weights.input_norm,
-                      shape.rms_norm_eps, work.aux_inverse.size(n));
+    kernels::rms_norm({work.aux_normed.size(n * 3 * ht), n, 3 * ht, 3 * ht}, {aux, n, 3 * ht, 3 * ht},
+                      weights.input_norm, shape.rms_norm_eps, work.aux_inverse.size(n));
   } else if (shape.fc_norm) {
     float* normed = work.aux_normed.size(n * 3 * ht);
     float* inverse = work.aux_inverse.size(3 * n);
@@ -114,8 +115,8 @@ void TttModel::State::forward_qkv(const Plan& plan, int k) {
                 plan.position.data(), k, work.cosines.data(), work.sines.data(), false);
 }
 
-// One softmax over the slots before (a block without a mask), the span itself (a causal block) and the slot's own keys of
-// steps 1..k (diagonals), put together by their log-sum-exps: no L x L matrix anywhere.
+// One softmax over the slots before (a block without a mask), the span itself (a causal block) and the slot's own keys
+// of steps 1..k (diagonals), put together by their log-sum-exps: no L x L matrix anywhere.
 void TttModel::State::forward_attention(const Plan& plan, int k) {
   StepBuffers& step = work.steps[static_cast<size_t>(k)];
   const int64_t d = qkv_width(), qw = query_width(), kvw = kv_width(), heads_n = shape.head_count;
@@ -133,8 +134,8 @@ void TttModel::State::forward_attention(const Plan& plan, int k) {
     if (span.slot > 0) {
       prefix_out = work.prefix_out.size(span.count * qw);
       prefix_lse = work.prefix_lse.size(span.count * heads_n);
-      dense::attention(heads(), false, q, {key, span.slot, kvw, 2 * kvw}, {key + kvw, span.slot, kvw, 2 * kvw}, prefix_out,
-                       prefix_lse);
+      dense::attention(heads(), false, q, {key, span.slot, kvw, 2 * kvw}, {key + kvw, span.slot, kvw, 2 * kvw},
+                       prefix_out, prefix_lse);
     }
     if (k == 0 && prefix_out == nullptr) continue;
     std::vector<const float*> keys, values;
@@ -142,7 +143,8 @@ void TttModel::State::forward_attention(const Plan& plan, int k) {
       keys.push_back(work.steps[static_cast<size_t>(i)].qkv.data() + span.row * d + qw);
       values.push_back(keys.back() + kvw);
     }
-    kernels::merge_attention({heads(), span.count, q.data, d, keys, values, d}, prefix_out, prefix_lse, span_out, span_lse);
+    kernels::merge_attention({heads(), span.count, q.data, d, keys, values, d}, prefix_out, prefix_lse, span_out,
+                             span_lse);
   }
 }
 
@@ -159,14 +161,15 @@ void TttModel::State::forward_step(const Plan& plan, int k) {
 
   const Matrix hidden{work.hidden.size(n * h), n, h, h};
   kernels::rms_norm(hidden, residual, weights.post_norm, shape.rms_norm_eps, step.post_inverse.size(n));
-  dense::multiply_nt({step.gate_up.size(n * 2 * inner), n, 2 * inner, 2 * inner}, hidden, {weights.gate_up, 2 * inner, h, h},
-                     Into::kReplace);
+  dense::multiply_nt({step.gate_up.size(n * 2 * inner), n, 2 * inner, 2 * inner}, hidden,
+                     {weights.gate_up, 2 * inner, h, h}, Into::kReplace);
   kernels::swiglu(work.act.size(n * inner), step.gate_up.data(), n, inner);
   const Matrix raw{step.raw.size(n * h), n, h, h};
   std::memcpy(raw.data, residual.data, static_cast<size_t>(n * h) * sizeof(float));
   dense::multiply_nt(raw, {work.act.data(), n, inner, inner}, {weights.down, h, inner, inner}, Into::kAdd);
 
-  kernels::rms_norm({step.normed.size(n * h), n, h, h}, raw, weights.norm, shape.rms_norm_eps, step.norm_inverse.size(n));
+  kernels::rms_norm({step.normed.size(n * h), n, h, h}, raw, weights.norm, shape.rms_norm_eps,
+                    step.norm_inverse.size(n));
 }
 
 }  // namespace aerie

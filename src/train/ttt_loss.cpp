@@ -35,7 +35,8 @@ ChunkRows rows_of(std::span<const PlanTeacher> teachers, const Plan& plan, const
   for (int k = 0; k < options.steps; ++k, weight *= options.step_decay) {
     const auto gradient = static_cast<float>(weight * plan.coefficient[static_cast<size_t>(k)]);
     for (size_t i = 0; i < teachers.size(); ++i) {
-      if (k < teachers[i].steps) rows.add(static_cast<int32_t>(i), k, teachers[i].step0_row - k, teachers[i].loss ? gradient : 0);
+      if (k < teachers[i].steps)
+        rows.add(static_cast<int32_t>(i), k, teachers[i].step0_row - k, teachers[i].loss ? gradient : 0);
     }
   }
   return rows;
@@ -111,8 +112,8 @@ Status TttModel::State::loss(std::span<const TttSequence> batch, const Plan& pla
       const double entropy = options.loss == LossKind::kKl ? work.negative_entropy.data()[rows.teacher[at]] : 0;
       const double value = entropy + cross_entropy[i];
       if (!std::isfinite(value)) {
-        return invalid(fmt::format("the loss of sequence {} of the batch is not finite at teacher row {}, step {}", t.sequence,
-                                   t.row, k));
+        return invalid(fmt::format("the loss of sequence {} of the batch is not finite at teacher row {}, step {}",
+                                   t.sequence, t.row, k));
       }
       if (t.loss) outputs.step_loss[k] += value * plan.coefficient[k];
       if (wants.accuracy) {

@@ -14,10 +14,15 @@ constexpr int kMostSteps = 64;  // merge_attention keeps one score a step on the
 
 // Where each tensor stands in the block: matrices first, in the order that joins q, k, v and gate, up; then the norms.
 std::vector<DraftTensorPlace> places_of(const DraftShape& shape, int64_t& count, int64_t& matrix_count) {
-  const std::vector<std::string> matrices = {
-      "fc.weight", "midlayer.self_attn.q_proj.weight", "midlayer.self_attn.k_proj.weight", "midlayer.self_attn.v_proj.weight",
-      "midlayer.self_attn.o_proj.weight", "midlayer.mlp.gate_proj.weight", "midlayer.mlp.up_proj.weight",
-      "midlayer.mlp.down_proj.weight", "lm_head.weight"};
+  const std::vector<std::string> matrices = {"fc.weight",
+                                             "midlayer.self_attn.q_proj.weight",
+                                             "midlayer.self_attn.k_proj.weight",
+                                             "midlayer.self_attn.v_proj.weight",
+                                             "midlayer.self_attn.o_proj.weight",
+                                             "midlayer.mlp.gate_proj.weight",
+                                             "midlayer.mlp.up_proj.weight",
+                                             "midlayer.mlp.down_proj.weight",
+                                             "lm_head.weight"};
   std::vector<DraftTensorPlace> places;
   const auto expected = expected_tensors(shape);
   const auto place = [&](const std::string& name, const Shape& s) {
@@ -67,21 +72,26 @@ Status check_shape(const DraftShape& s, const StoredHead& head, const TttOptions
     return invalid(fmt::format("ttt_steps is {}; 1 to {} are possible", options.steps, kMostSteps));
   }
   if (s.target_hidden_size != s.hidden_size) {
-    return invalid(fmt::format("the draft's hidden size {} differs from the target's {}; a draft that shares the target's "
-                               "embeddings must have the same",
-                               s.hidden_size, s.target_hidden_size));
+    return invalid(
+        fmt::format("the draft's hidden size {} differs from the target's {}; a draft that shares the target's "
+                    "embeddings must have the same",
+                    s.hidden_size, s.target_hidden_size));
   }
-  if (s.head_count < 1 || s.kv_head_count < 1 || s.head_count % s.kv_head_count != 0 || s.head_size < 2 || s.head_size % 2 != 0) {
-    return invalid(fmt::format("{} query heads, {} key heads of size {}: query heads must be a multiple of key heads, and the "
-                               "size even",
-                               s.head_count, s.kv_head_count, s.head_size));
+  if (s.head_count < 1 || s.kv_head_count < 1 || s.head_count % s.kv_head_count != 0 || s.head_size < 2 ||
+      s.head_size % 2 != 0) {
+    return invalid(
+        fmt::format("{} query heads, {} key heads of size {}: query heads must be a multiple of key heads, and the "
+                    "size even",
+                    s.head_count, s.kv_head_count, s.head_size));
   }
   if (s.norm_before_fc && s.fc_norm) return invalid("norm_before_fc and fc_norm exclude each other");
   const auto v = static_cast<size_t>(s.vocab_size), ht = static_cast<size_t>(s.target_hidden_size);
-  if (head.norm.size() != ht || head.lm_head.size() != v * ht || (!head.embeddings.empty() && head.embeddings.size() != v * ht)) {
-    return invalid(fmt::format("the target's head has {} norm, {} lm_head and {} embedding values, but the draft's target has "
-                               "{} tokens of hidden size {}",
-                               head.norm.size(), head.lm_head.size(), head.embeddings.size(), v, ht));
+  if (head.norm.size() != ht || head.lm_head.size() != v * ht ||
+      (!head.embeddings.empty() && head.embeddings.size() != v * ht)) {
+    return invalid(
+        fmt::format("the target's head has {} norm, {} lm_head and {} embedding values, but the draft's target has "
+                    "{} tokens of hidden size {}",
+                    head.norm.size(), head.lm_head.size(), head.embeddings.size(), v, ht));
   }
   return ok_status();
 }
@@ -114,7 +124,8 @@ std::vector<Tensor> tensors_of(const TttModel::State& state, const float* block,
 
 Status fill(const TttModel::State& state, float* block, const std::vector<Tensor>& tensors, const std::string& prefix) {
   for (const DraftTensorPlace& p : state.places) {
-    const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const Tensor& t) { return t.name == prefix + p.name; });
+    const auto found =
+        std::find_if(tensors.begin(), tensors.end(), [&](const Tensor& t) { return t.name == prefix + p.name; });
     if (found == tensors.end()) return invalid(fmt::format("tensor {}{} is missing", prefix, p.name));
     TRY(const std::vector<float> values, to_floats(found->view()));
     if (static_cast<int64_t>(values.size()) != p.count) {
@@ -130,13 +141,15 @@ Status check_sequence(const TttSequence& s, size_t index, const DraftShape& shap
   const size_t n = s.ids.size(), ht = static_cast<size_t>(shape.target_hidden_size);
   if (s.loss_mask.size() != n || s.aux.size() != n * 3 * ht || s.last.size() != n * ht ||
       (!s.teacher_argmax.empty() && s.teacher_argmax.size() != n)) {
-    return invalid(fmt::format("sequence {} of the batch has {} ids, {} mask entries, {} aux and {} last values, which do not "
-                               "fit hidden size {}",
-                               index, n, s.loss_mask.size(), s.aux.size(), s.last.size(), ht));
+    return invalid(
+        fmt::format("sequence {} of the batch has {} ids, {} mask entries, {} aux and {} last values, which do not "
+                    "fit hidden size {}",
+                    index, n, s.loss_mask.size(), s.aux.size(), s.last.size(), ht));
   }
   for (const int32_t id : s.ids) {
     if (id < 0 || id >= shape.vocab_size) {
-      return invalid(fmt::format("sequence {} of the batch has token id {}; the target has {} tokens", index, id, shape.vocab_size));
+      return invalid(fmt::format("sequence {} of the batch has token id {}; the target has {} tokens", index, id,
+                                 shape.vocab_size));
     }
   }
   return ok_status();
@@ -145,7 +158,8 @@ Status check_sequence(const TttSequence& s, size_t index, const DraftShape& shap
 }  // namespace
 
 dense::HeadShape TttModel::State::heads() const {
-  return {shape.head_count, shape.kv_head_count, shape.head_size, 1.0 / std::sqrt(static_cast<double>(shape.head_size))};
+  return {shape.head_count, shape.kv_head_count, shape.head_size,
+          1.0 / std::sqrt(static_cast<double>(shape.head_size))};
 }
 
 double acceptance_estimate(const TttOutputs& outputs) {
@@ -190,7 +204,8 @@ Result<TttOutputs> TttModel::run(std::span<const TttSequence> batch, const TttWa
   try {
     return state_->run(batch, wants);
   } catch (const std::bad_alloc&) {
-    return full(fmt::format("there is not enough memory for a batch of {} tokens; lower batch_tokens or max_length", tokens));
+    return full(
+        fmt::format("there is not enough memory for a batch of {} tokens; lower batch_tokens or max_length", tokens));
   } catch (const std::exception& error) {
     return internal(fmt::format("computing a batch of {} tokens failed: {}", tokens, error.what()));
   }
@@ -210,7 +225,8 @@ Result<TttOutputs> TttModel::State::run(std::span<const TttSequence> batch, cons
   TttOutputs outputs;
   outputs.step_loss.assign(steps, 0);
   outputs.loss_rows = plan.loss_rows;
-  for (auto* counts : {&outputs.correct, &outputs.total, &outputs.chain_correct, &outputs.chain_total}) counts->assign(steps, 0);
+  for (auto* counts : {&outputs.correct, &outputs.total, &outputs.chain_correct, &outputs.chain_total})
+    counts->assign(steps, 0);
   if (wants.gradients) gradients_block.zeroed(count);
   if (plan.rows > 0) {
     forward(batch, plan);
@@ -224,14 +240,17 @@ Result<TttOutputs> TttModel::State::run(std::span<const TttSequence> batch, cons
     for (size_t k = 0; k < steps; ++k) {
       outputs.logits.emplace_back(static_cast<size_t>(plan.rows * vd));
       if (plan.rows == 0) continue;
-      dense::multiply_nt({outputs.logits[k].data(), plan.rows, vd, vd}, {head_input(static_cast<int>(k)), plan.rows, h, h},
-                         {weights.lm_head, vd, h, h}, dense::Into::kReplace);
+      dense::multiply_nt({outputs.logits[k].data(), plan.rows, vd, vd},
+                         {head_input(static_cast<int>(k)), plan.rows, h, h}, {weights.lm_head, vd, h, h},
+                         dense::Into::kReplace);
     }
   }
   return outputs;
 }
 
-std::vector<int32_t> TttModel::teacher_argmax(std::span<const float> last) const { return state_->teacher_argmax(last); }
+std::vector<int32_t> TttModel::teacher_argmax(std::span<const float> last) const {
+  return state_->teacher_argmax(last);
+}
 
 std::vector<int32_t> TttModel::State::teacher_argmax(std::span<const float> last) const {
   constexpr int64_t kRows = 64;
@@ -248,7 +267,8 @@ std::vector<int32_t> TttModel::State::teacher_argmax(std::span<const float> last
     float* z = logits.size(part * v);
     dense::multiply_nt({z, part, v, v}, rows, {head->lm_head.data(), v, ht, ht}, dense::Into::kReplace);
     kernels::parallel(part, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) best[static_cast<size_t>(first + r)] = static_cast<int32_t>(kernels::argmax(z + r * v, v));
+      for (int64_t r = begin; r < end; ++r)
+        best[static_cast<size_t>(first + r)] = static_cast<int32_t>(kernels::argmax(z + r * v, v));
     });
   }
   return best;

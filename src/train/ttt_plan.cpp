@@ -50,7 +50,8 @@ class Planner {
  public:
   Planner(const TttOptions& options, const TttWants& wants) : options_(options), wants_(wants) {}
 
-  void add(int32_t index, const TttSequence& s, const std::vector<int32_t>& labels, const std::vector<uint8_t>& drafted) {
+  void add(int32_t index, const TttSequence& s, const std::vector<int32_t>& labels,
+           const std::vector<uint8_t>& drafted) {
     std::vector<int32_t> rows = supervised_rows(s, options_.mask);
     const auto outside = [&](int32_t t) {
       return options_.drop_out_of_vocabulary && drafted[static_cast<size_t>(labels[static_cast<size_t>(t)])] == 0;

@@ -1,7 +1,7 @@
 // What is behind TttModel: weights and their gradients in one block each, and the buffers of one batch.
 //
-// Split over ttt_model.cpp (making, weights in and out), ttt_forward.cpp, ttt_loss.cpp, ttt_backward.cpp (one job each).
-// One thread at a time. Private to train.
+// Split over ttt_model.cpp (making, weights in and out), ttt_forward.cpp, ttt_loss.cpp, ttt_backward.cpp (one job
+// each). One thread at a time. Private to train.
 #pragma once
 
 #include <memory>
@@ -31,14 +31,14 @@ struct DraftTensorPlace {
 
 // Buffers of one TTT step, all [rows, ...].
 struct StepBuffers {
-  Floats state;      // [H] what the step starts from; unused at step 0 when `fused` itself is it, and when it is an output
+  Floats state;  // [H] what the step starts from; unused at step 0 when `fused` itself is it, and when it is an output
   Floats hidden_inverse, post_inverse, norm_inverse;  // [1] inverse rms of the three norms
-  Floats qkv, d_qkv;  // [heads + 2 kv heads][size]; only q is used at step 0
-  Floats out, lse;    // [heads * size], [heads]
-  Floats residual;    // [H] after attention
-  Floats gate_up;     // [2 I]
-  Floats raw, normed; // [H] the step's output, before and after the final norm
-  Floats d_head;      // [H] gradient of what the lm_head reads
+  Floats qkv, d_qkv;                                  // [heads + 2 kv heads][size]; only q is used at step 0
+  Floats out, lse;                                    // [heads * size], [heads]
+  Floats residual;                                    // [H] after attention
+  Floats gate_up;                                     // [2 I]
+  Floats raw, normed;                                 // [H] the step's output, before and after the final norm
+  Floats d_head;                                      // [H] gradient of what the lm_head reads
 };
 
 struct Workspace {
@@ -59,13 +59,13 @@ struct TttModel::State {
   DraftShape shape;
   TttOptions options;
   std::shared_ptr<const StoredHead> head;
-  std::vector<int32_t> target_of;   // [Vd] target id of each draft id
-  std::vector<uint8_t> drafted;     // [V]
+  std::vector<int32_t> target_of;  // [Vd] target id of each draft id
+  std::vector<uint8_t> drafted;    // [V]
   std::vector<DraftTensorPlace> places;
   int64_t count = 0, matrix_count = 0;  // floats in the block; matrices stand first, norms behind
   Floats weights_block, gradients_block, mean_block, square_block;
   DraftTensors weights, gradients;
-  Floats teacher_head;              // [Vd, H] rows of the target's lm_head
+  Floats teacher_head;  // [Vd, H] rows of the target's lm_head
   Workspace work;
 
   int64_t query_width() const { return int64_t{shape.head_count} * shape.head_size; }

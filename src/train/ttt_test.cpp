@@ -1,4 +1,5 @@
-// The model against an independent, naive implementation in double precision, and the properties that training relies on.
+// The model against an independent, naive implementation in double precision, and the properties that training relies
+// on.
 #include "train/ttt.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,8 @@ namespace {
 using namespace testing_draft;
 using Vector = std::vector<double>;
 
-// --- Naive reference: one sequence, explicit L x L scores, doubles, no sharing of work --------------------------------
+// --- Naive reference: one sequence, explicit L x L scores, doubles, no sharing of work
+// --------------------------------
 class Naive {
  public:
   Naive(const Checkpoint& c, const StoredHead& head) : c_(c), head_(head), s_(c.shape) {
@@ -35,8 +37,9 @@ class Naive {
       if (s_.norm_before_fc) x = norm(x, w("input_norm.weight"));
       if (s_.fc_norm) {
         for (size_t i = 0; i < 3; ++i) {
-          const Vector part = norm(Vector(x.begin() + static_cast<long>(i * ht), x.begin() + static_cast<long>((i + 1) * ht)),
-                                   w("fc_norm." + std::to_string(i) + ".weight"));
+          const Vector part =
+              norm(Vector(x.begin() + static_cast<long>(i * ht), x.begin() + static_cast<long>((i + 1) * ht)),
+                   w("fc_norm." + std::to_string(i) + ".weight"));
           std::copy(part.begin(), part.end(), x.begin() + static_cast<long>(i * ht));
         }
       }
@@ -50,13 +53,16 @@ class Naive {
       for (size_t j = 0; j < n; ++j) {
         const size_t at = j + 1 + static_cast<size_t>(k);
         const int32_t id = at < n ? t.ids[at] : 0;
-        Vector e(head_.embeddings.begin() + id * static_cast<long>(h), head_.embeddings.begin() + (id + 1) * static_cast<long>(h));
+        Vector e(head_.embeddings.begin() + id * static_cast<long>(h),
+                 head_.embeddings.begin() + (id + 1) * static_cast<long>(h));
         Vector input = norm(e, w("midlayer.input_layernorm.weight"));
         hidden[j] = norm(state[j], w("midlayer.hidden_norm.weight"));
         input.insert(input.end(), hidden[j].begin(), hidden[j].end());
         const double position = static_cast<double>(j) + k;
-        queries[j] = rotate(times(w("midlayer.self_attn.q_proj.weight"), input, size(s_.head_count * s_.head_size)), position);
-        keys.back()[j] = rotate(times(w("midlayer.self_attn.k_proj.weight"), input, size(s_.kv_head_count * s_.head_size)), position);
+        queries[j] =
+            rotate(times(w("midlayer.self_attn.q_proj.weight"), input, size(s_.head_count * s_.head_size)), position);
+        keys.back()[j] = rotate(
+            times(w("midlayer.self_attn.k_proj.weight"), input, size(s_.kv_head_count * s_.head_size)), position);
         values.back()[j] = times(w("midlayer.self_attn.v_proj.weight"), input, size(s_.kv_head_count * s_.head_size));
       }
       for (size_t j = 0; j < n; ++j) {
@@ -80,7 +86,8 @@ class Naive {
   // KL of step k at slot j to the teacher of row t, over the draft vocabulary (ids 2 i + 1).
   double divergence(const Tokens& tokens_in, const Vector& logits, size_t t) const {
     const size_t ht = size(s_.target_hidden_size);
-    Vector x(tokens_in.last.begin() + static_cast<long>(t * ht), tokens_in.last.begin() + static_cast<long>((t + 1) * ht));
+    Vector x(tokens_in.last.begin() + static_cast<long>(t * ht),
+             tokens_in.last.begin() + static_cast<long>((t + 1) * ht));
     x = norm(x, Vector(head_.norm.begin(), head_.norm.end()));
     Vector teacher(logits.size());
     for (size_t i = 0; i < teacher.size(); ++i) {
@@ -130,8 +137,8 @@ class Naive {
     }
     return x;
   }
-  Vector attend(const Vector& q, const std::vector<std::vector<Vector>>& keys, const std::vector<std::vector<Vector>>& values,
-                size_t slot) const {
+  Vector attend(const Vector& q, const std::vector<std::vector<Vector>>& keys,
+                const std::vector<std::vector<Vector>>& values, size_t slot) const {
     const size_t d = size(s_.head_size), group = size(s_.head_count / s_.kv_head_count);
     Vector out(q.size(), 0.0);
     for (size_t head = 0; head < size(s_.head_count); ++head) {
@@ -220,7 +227,8 @@ TEST_P(NaiveReference, HasTheSameLogitsAtEverySlotAndStep) {
     for (size_t k = 0; k < expected.size(); ++k) {
       for (size_t j = 0; j < t.ids.size(); ++j) {
         for (size_t i = 0; i < vd; ++i) {
-          ASSERT_NEAR(outputs.logits[k][(first + j) * vd + i], expected[k][j][i], 2e-5) << "step " << k << " slot " << j;
+          ASSERT_NEAR(outputs.logits[k][(first + j) * vd + i], expected[k][j][i], 2e-5)
+              << "step " << k << " slot " << j;
         }
       }
     }
@@ -279,7 +287,8 @@ TEST_P(NaiveReference, GradientsFollowTheLoss) {
       for (Tensor& t : moved.tensors) {
         if (t.name != gradient.name) continue;
         std::vector<float> values = *to_floats(t.view());
-        for (size_t i = 0; i < values.size(); ++i) values[i] += static_cast<float>((side == 0 ? -step : step) * direction[i]);
+        for (size_t i = 0; i < values.size(); ++i)
+          values[i] += static_cast<float>((side == 0 ? -step : step) * direction[i]);
         t = tensor_f32(t.name, t.shape, values);
       }
       loss[side] = run(*model(moved, head, options), batch, {}).loss;
@@ -289,18 +298,19 @@ TEST_P(NaiveReference, GradientsFollowTheLoss) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Variants, NaiveReference,
-    testing::Values(Variant{"plain", [](DraftShape&) {}},
-                    Variant{"norm_before_residual", [](DraftShape& s) { s.norm_before_residual = true; }},
-                    Variant{"norm_before_fc", [](DraftShape& s) { s.norm_before_fc = true; }},
-                    Variant{"fc_norm", [](DraftShape& s) { s.fc_norm = true; }},
-                    Variant{"norm_output", [](DraftShape& s) { s.norm_output = true; }},
-                    Variant{"raw_logits", [](DraftShape& s) { s.normed_logits = false; }},
-                    Variant{"raw_logits_norm_output", [](DraftShape& s) { s.normed_logits = false, s.norm_output = true; }},
-                    Variant{"no_groups", [](DraftShape& s) { s.kv_head_count = 4; }},
-                    Variant{"one_key_head", [](DraftShape& s) { s.kv_head_count = 1; }}),
-    [](const auto& one) { return std::string(one.param.name); });
+INSTANTIATE_TEST_SUITE_P(Variants, NaiveReference,
+                         testing::Values(Variant{"plain", [](DraftShape&) {}},
+                                         Variant{"norm_before_residual",
+                                                 [](DraftShape& s) { s.norm_before_residual = true; }},
+                                         Variant{"norm_before_fc", [](DraftShape& s) { s.norm_before_fc = true; }},
+                                         Variant{"fc_norm", [](DraftShape& s) { s.fc_norm = true; }},
+                                         Variant{"norm_output", [](DraftShape& s) { s.norm_output = true; }},
+                                         Variant{"raw_logits", [](DraftShape& s) { s.normed_logits = false; }},
+                                         Variant{"raw_logits_norm_output",
+                                                 [](DraftShape& s) { s.normed_logits = false, s.norm_output = true; }},
+                                         Variant{"no_groups", [](DraftShape& s) { s.kv_head_count = 4; }},
+                                         Variant{"one_key_head", [](DraftShape& s) { s.kv_head_count = 1; }}),
+                         [](const auto& one) { return std::string(one.param.name); });
 
 // --- Alignment ------------------------------------------------------------------------------------------------------
 struct Row {
@@ -333,23 +343,27 @@ TEST(Alignment, SlotJAtStepKHasTeacherRowJPlus1PlusK) {
 
 TEST(Alignment, WithThePredictedMaskTheLastTwoSlotsHaveNoLossAndOneMoreEachStep) {
   EXPECT_EQ(losses_of(6, {1, 1, 1, 1, 1, 1}, LossMask::kPredicted, 3),
-            (std::vector<Row>{{0, 0, 1}, {1, 0, 2}, {2, 0, 3}, {3, 0, 4}, {0, 1, 2}, {1, 1, 3}, {2, 1, 4}, {0, 2, 3}, {1, 2, 4}}));
+            (std::vector<Row>{
+                {0, 0, 1}, {1, 0, 2}, {2, 0, 3}, {3, 0, 4}, {0, 1, 2}, {1, 1, 3}, {2, 1, 4}, {0, 2, 3}, {1, 2, 4}}));
 }
 
 TEST(Alignment, WithTheUnshiftedMaskOnlyTheLastSlotHasNoLoss) {
   EXPECT_EQ(losses_of(6, {1, 1, 1, 1, 1, 1}, LossMask::kUnshifted, 2),
-            (std::vector<Row>{{0, 0, 1}, {1, 0, 2}, {2, 0, 3}, {3, 0, 4}, {4, 0, 5}, {0, 1, 2}, {1, 1, 3}, {2, 1, 4}, {3, 1, 5}}));
+            (std::vector<Row>{
+                {0, 0, 1}, {1, 0, 2}, {2, 0, 3}, {3, 0, 4}, {4, 0, 5}, {0, 1, 2}, {1, 1, 3}, {2, 1, 4}, {3, 1, 5}}));
 }
 
 TEST(Alignment, TheSlotBeforeTheAnswerLearnsItsSecondTokenOnlyWithThePredictedMask) {
-  // Answer = tokens 3, 4, 5. Slot 1 (step 0) reads token 2, the prompt's last, and predicts token 3, the answer's first.
+  // Answer = tokens 3, 4, 5. Slot 1 (step 0) reads token 2, the prompt's last, and predicts token 3, the answer's
+  // first.
   const std::vector<uint8_t> mask = {0, 0, 0, 1, 1, 1};
   EXPECT_EQ(losses_of(6, mask, LossMask::kPredicted, 1), (std::vector<Row>{{1, 0, 2}, {2, 0, 3}, {3, 0, 4}}));
   EXPECT_EQ(losses_of(6, mask, LossMask::kInput, 1), (std::vector<Row>{{2, 0, 3}, {3, 0, 4}, {4, 0, 5}}));
   EXPECT_EQ(losses_of(6, mask, LossMask::kUnshifted, 1), (std::vector<Row>{{3, 0, 4}, {4, 0, 5}}));
 }
 
-// --- Properties -------------------------------------------------------------------------------------------------------
+// --- Properties
+// -------------------------------------------------------------------------------------------------------
 TEST(Ttt, SkippingSlotsWithoutLossChangesNothing) {
   const DraftShape shape = tiny_shape();
   auto m = model(tiny_draft(shape), tiny_head(shape));

@@ -46,7 +46,8 @@ double coverage_of(const std::vector<int64_t>& counts, const std::vector<int32_t
 Result<DraftVocabulary> choose_vocabulary(const std::vector<int64_t>& counts, int64_t size) {
   const auto vocab = static_cast<int64_t>(counts.size());
   if (size < 0 || size > vocab) {
-    return invalid(fmt::format("draft_vocab is {}, but the target has {} tokens; use 0 to let the data decide", size, vocab));
+    return invalid(
+        fmt::format("draft_vocab is {}, but the target has {} tokens; use 0 to let the data decide", size, vocab));
   }
   DraftVocabulary chosen;
   chosen.counted = std::accumulate(counts.begin(), counts.end(), int64_t{0});

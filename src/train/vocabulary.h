@@ -1,4 +1,5 @@
-// The draft's reduced vocabulary: the target tokens that it can propose, chosen by how often the target answered with them.
+// The draft's reduced vocabulary: the target tokens that it can propose, chosen by how often the target answered with
+// them.
 //
 // Pure functions over counts. Ids are kept in ascending order, so d2t never falls; ties go to the lower id; when fewer
 // tokens were seen than asked for, the lowest unused ids fill the rest.
@@ -17,13 +18,14 @@ struct DraftVocabulary {
   int64_t counted = 0;           // tokens counted
   int64_t distinct = 0;          // different tokens among them
 
-  std::vector<int64_t> d2t() const;              // offsets: targets[i] - i
+  std::vector<int64_t> d2t() const;                    // offsets: targets[i] - i
   std::vector<uint8_t> t2d(int64_t vocab_size) const;  // 1 where a target token is inside
 };
 
-// counts[id] = times the token was supervised. `size` 0 chooses: the smallest multiple of 256, at least 512, that covers
-// 99.5 % of the counted tokens, and at most 8192, beyond which the logits would be most of a step's cost; never more than
-// the vocabulary. kInvalid when size is negative or larger than the vocabulary.
+// counts[id] = times the token was supervised. `size` 0 chooses: the smallest multiple of 256, at least 512, that
+// covers
+// 99.5 % of the counted tokens, and at most 8192, beyond which the logits would be most of a step's cost; never more
+// than the vocabulary. kInvalid when size is negative or larger than the vocabulary.
 Result<DraftVocabulary> choose_vocabulary(const std::vector<int64_t>& counts, int64_t size);
 
 // Share of the counted tokens that the vocabulary of these targets covers.

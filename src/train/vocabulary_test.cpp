@@ -19,9 +19,7 @@ TEST(Vocabulary, KeepsTheMostFrequentTokensInAscendingOrder) {
   EXPECT_DOUBLE_EQ(chosen->coverage, 21.0 / 22.0);
 }
 
-TEST(Vocabulary, GivesTiesToTheLowerId) {
-  EXPECT_EQ(choose_vocabulary({0, 4, 4, 4, 9}, 3)->targets, (Ids{1, 2, 4}));
-}
+TEST(Vocabulary, GivesTiesToTheLowerId) { EXPECT_EQ(choose_vocabulary({0, 4, 4, 4, 9}, 3)->targets, (Ids{1, 2, 4})); }
 
 TEST(Vocabulary, FillsWithTheLowestUnusedIdsWhenFewerTokensWereSeen) {
   EXPECT_EQ(choose_vocabulary({0, 0, 0, 0, 0, 3, 0, 1}, 5)->targets, (Ids{0, 1, 2, 5, 7}));
