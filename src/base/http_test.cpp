@@ -186,7 +186,7 @@ TEST(Http, StopsAtOnceWhenAsked) {
     stop.request_stop();
   });
   HttpClient client;
-  const Deadline deadline = Deadline::after(0.8);
+  const Deadline deadline = Deadline::after(0.9);
   const auto answer = client.send(get(server.url()), stop.get_token());
   ASSERT_FALSE(answer.ok());
   EXPECT_EQ(answer.error().code, Code::kCancelled);
