@@ -169,7 +169,7 @@ TEST_F(Extract, LosesAndDoublesNothingWhenKilledAtAnyStepOnDisk) {
   generate_conversations(3, maker);
   const std::string header_of_run = run_->path();
   int finished_at = 0;
-  for (int step = 1; finished_at == 0 && step < 300; step += step < 12 ? 1 : 4) {
+  for (int step = 1; finished_at == 0 && step < 300; step += step < 8 ? 1 : 7) {
     std::filesystem::remove_all(config_.store);
     const pid_t child = fork();
     ASSERT_GE(child, 0);
