@@ -30,7 +30,8 @@ void BenchConfig::fields(FieldList& v) {
   v("threads", threads, "0 = all cores").range(0, 4096);
   v("kv_type", kv_type, "type of the target's key-value cache").one_of({"f16", "f32", "q8_0"});
   v("flash_attention", flash_attention, "attention without the score matrix");
-  v("tie_gap", tie_gap, "top-2 logit gap that counts as a numeric tie; 0 = by weight type").range(0, 100);
+  v("tie_gap", tie_gap, "top-2 logit gap that counts as a numeric tie; 0 = by the noise seen, limited by weight type")
+      .range(0, 100);
   v("sample_count", sample_count, "answers kept as text for the report").range(0, 100);
   v("copies", copies, "also measures copies of the target whose weights are written in these types")
       .one_of({"F16", "F32"});

@@ -4,8 +4,9 @@
 // For each prompt the ways of decoding (the target alone, then each draft length) run one after another, in an order
 // that rotates from prompt to prompt, so that whatever else the machine does hits all ways alike; speed-ups are ratios
 // within one prompt, never between runs. Greedy answers must be equal. A difference is a numeric tie when the target's
-// own two best logits are closer there than the rounding of its weight type (tie_tolerance()); any other one makes the
-// result `failed`, with the prompt, position, tokens and gap in words.
+// own two best logits are closer there than rounding explains: four times the noise that the run itself saw between
+// one-token and many-token passes, and never more than its weight type can do (tie_tolerance()). Any other difference
+// makes the result `failed`, with the prompt, position, tokens and gap in words.
 //
 // Everything blocks on the calling thread, uses `threads` cores, and ends with kCancelled soon after the stop token
 // asks. Plain values; a BenchResult can be written, read back and compared later (results.json, names are stable).
@@ -43,7 +44,7 @@ struct BenchConfig {
   int threads = 0;  // 0 = all cores
   std::string kv_type = "f16";
   bool flash_attention = true;
-  double tie_gap = 0;               // 0 = by weight type (tie_tolerance)
+  double tie_gap = 0;               // 0 = by the noise that is seen, and the weight type
   int sample_count = 4;             // answers kept as text for the report
   std::vector<std::string> copies;  // F16, F32: also measures the target's weights written in these types
 
@@ -181,7 +182,8 @@ struct Measured {
 Result<Measured> measure(const std::vector<BenchPrompt>& prompts, const BenchConfig& config,
                          const std::string& weight_type, const BenchEngine& engine, std::stop_token stop = {});
 
-// Top-2 logit gap (raw logits) below which one-row and many-row passes of these weights may choose differently.
+// Largest top-2 logit gap (raw logits) at which rounding of these weights could make one-row and many-row passes choose
+// differently, whatever the noise that was seen.
 double tie_tolerance(const std::string& weight_type, const std::string& kv_type);
 
 // "drafting a token costs 0.31 of a plain step and checking 5 at once costs 3.90: ..."

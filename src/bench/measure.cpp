@@ -11,6 +11,9 @@
 namespace aerie {
 namespace {
 
+constexpr double kNoiseFactor =
+    4;  // a flip needs a change as large as the gap; the largest one seen is a sample, no bound
+constexpr double kLeastTieGap = 0.001;      // where both kinds of pass agreed to the bit
 constexpr size_t kPromptsDespiteLimit = 3;  // fewer give no spread
 
 // Sums over the rounds of all answers of one way; position i counts rounds that drafted more than i tokens.
@@ -78,7 +81,6 @@ class Bench {
     result.max_tokens = config.max_tokens;
     result.temperature = config.temperature;
     result.threads = config.threads;
-    result.tie_gap = config.tie_gap > 0 ? config.tie_gap : tie_tolerance(weight_type, config.kv_type);
     for (int length : lengths_) {
       ways_.emplace_back();
       ways_.back().sums.draft_length = length;
@@ -155,14 +157,11 @@ class Bench {
       for (size_t repeat = 0; repeat < answers[way].size(); ++repeat) {
         if (way == 0 && repeat == 0) continue;
         const Decoded& other = answers[way][repeat];
-        WayResult& sums = ways_[way].sums;
         const std::optional<Difference> difference = difference_of(prompt, lengths_[way], plain, other);
-        if (!difference) {
-          ++sums.equal;
-        } else {
-          ++(difference->tie ? sums.ties : sums.unexplained);
+        if (difference)
           measured_.result.differences.push_back(*difference);
-        }
+        else
+          ++ways_[way].sums.equal;
       }
     }
   }
@@ -189,10 +188,23 @@ class Bench {
     if (at < shorter && at < plain.gaps.size() && at < other.gaps.size()) {
       difference.gap = std::max(plain.gaps[at], other.gaps[at]);
     }
-    const double tolerance = measured_.result.tie_gap;
-    difference.tie = config_.temperature == 0 && difference.gap && *difference.gap <= tolerance;
-    difference.sentence = difference_sentence(difference);
     return difference;
+  }
+
+  // Once everything is measured, the noise between one-row and many-row passes is known: it, and never more than
+  // rounding of these weights can do, says which differences are ties.
+  void judge_differences() {
+    BenchResult& result = measured_.result;
+    const double most = tie_tolerance(result.weight_type, config_.kv_type);
+    const double seen = std::max(kLeastTieGap, kNoiseFactor * result.noise.value_or(most));
+    result.tie_gap = config_.tie_gap > 0 ? config_.tie_gap : std::min(most, seen);
+    for (Difference& difference : result.differences) {
+      difference.tie = config_.temperature == 0 && difference.gap && *difference.gap <= result.tie_gap;
+      difference.sentence = difference_sentence(difference);
+      for (Way& way : ways_) {
+        if (way.sums.draft_length == difference.draft_length) ++(difference.tie ? way.sums.ties : way.sums.unexplained);
+      }
+    }
   }
 
   std::string difference_sentence(const Difference& difference) const {
@@ -205,13 +217,10 @@ class Bench {
     if (config_.temperature > 0)
       return text + "with sampling the cause cannot be told from the logits (use temperature 0).";
     if (!difference.gap) return text + "one answer ends where the other goes on, which no rounding explains.";
-    if (difference.tie) {
-      return text + fmt::format("the two best logits are {:.4f} apart there, within the rounding of {} weights ({}).",
-                                *difference.gap, measured_.result.weight_type, measured_.result.tie_gap);
-    }
     return text +
-           fmt::format("the two best logits are {:.4f} apart there, more than rounding of {} weights explains ({}).",
-                       *difference.gap, measured_.result.weight_type, measured_.result.tie_gap);
+           fmt::format("the two best logits are {:.4f} apart there, {} rounding of {} weights explains ({:.3g}).",
+                       *difference.gap, difference.tie ? "which" : "more than", measured_.result.weight_type,
+                       measured_.result.tie_gap);
   }
 
   // The repeat with the median decode time stands for its way, so that its parts belong together.
@@ -269,6 +278,7 @@ class Bench {
 
   void conclude() {
     BenchResult& result = measured_.result;
+    judge_differences();
     const WayResult& plain = ways_[0].sums;
     result.plain_step_s = plain.decode_s / static_cast<double>(plain.tokens);
     double best = 0;

@@ -144,7 +144,7 @@ void differ_at(size_t position, float gap, const DecodeRequest& request, Decoded
 
 TEST(Bench, ExplainsADifferenceAsATieWhenTheTwoBestLogitsAreCloserThanRounding) {
   FakeEngine fake;
-  fake.spoil = [](const DecodeRequest& request, Decoded& answer) { differ_at(17, 0.04f, request, answer); };
+  fake.spoil = [](const DecodeRequest& request, Decoded& answer) { differ_at(17, 0.03f, request, answer); };
   auto measured = measure(prompts(3), config(), "F16", fake.engine());
   ASSERT_TRUE(measured.ok());
   const BenchResult& result = measured->result;
@@ -186,8 +186,18 @@ TEST(Bench, JudgesByTheLargerOfBothGaps) {
   EXPECT_TRUE(measured->result.failed);
 }
 
-TEST(Bench, JudgesByTheWeightType) {
+TEST(Bench, DoesNotCallATieWhatIsFarLargerThanTheNoiseItSaw) {
   FakeEngine fake;
+  fake.spoil = [](const DecodeRequest& request, Decoded& answer) { differ_at(5, 0.6f, request, answer); };
+  EXPECT_TRUE(measure(prompts(3), config(), "Q4_1", fake.engine())->result.failed) << "the noise was 0.01";
+  fake.noise = 0;
+  fake.spoil = [](const DecodeRequest& request, Decoded& answer) { differ_at(5, 0.01f, request, answer); };
+  EXPECT_TRUE(measure(prompts(3), config(), "Q4_1", fake.engine())->result.failed) << "both passes agree to the bit";
+}
+
+TEST(Bench, JudgesByTheWeightTypeHoweverLargeTheNoise) {
+  FakeEngine fake;
+  fake.noise = 0.3;
   fake.spoil = [](const DecodeRequest& request, Decoded& answer) { differ_at(5, 0.6f, request, answer); };
   EXPECT_TRUE(measure(prompts(3), config(), "F16", fake.engine())->result.failed);
   EXPECT_FALSE(measure(prompts(3), config(), "Q4_1", fake.engine())->result.failed);

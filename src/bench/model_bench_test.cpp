@@ -57,7 +57,7 @@ class ModelBench : public testing::Test {
                                 {.overwrite = true, .type = WeightType::kF16});
     ASSERT_TRUE(exported.ok()) << exported.error().what;
     config_.max_tokens = 12;
-    config_.draft_lengths = {2};
+    config_.draft_lengths = {2, 5};  // three rows go through the engine one by one, six as a block
     config_.context = 128;
     config_.threads = 1;
   }
@@ -79,7 +79,7 @@ TEST_F(ModelBench, MeasuresAndRecordsARealModelWhoseAnswersStayTheSame) {
   EXPECT_FALSE(result->failed) << result->verdict;
   EXPECT_EQ(result->subject.label, result->weight_type) << "the folder is named by the weights when nobody names it";
   EXPECT_EQ(result->prompts.size(), 2u);
-  const WayResult* way = result->way(2);
+  const WayResult* way = result->way(5);
   ASSERT_NE(way, nullptr);
   EXPECT_EQ(way->answers, 2);
   EXPECT_GE(way->acceptance_length, 1);
@@ -88,7 +88,8 @@ TEST_F(ModelBench, MeasuresAndRecordsARealModelWhoseAnswersStayTheSame) {
   EXPECT_GT(way->draft_step_cost.value(), 0);
   EXPECT_THAT(result->verdict, HasSubstr("does not pay"));
   EXPECT_TRUE(result->noise.has_value());
-  RecordProperty("noise", std::to_string(result->noise.value_or(-1)));
+  RecordProperty("noise", std::to_string(result->noise.value_or(-1)) + " " + equality_sentence(*result) + " " +
+                              result->cost_sentence);
 
   ASSERT_EQ(result->samples.size(), 2u);
   EXPECT_EQ(result->samples[0].prompt, "What is the capital of France?");

@@ -209,7 +209,7 @@ std::string equality_section(const std::vector<BenchResult>& benches) {
     if (bench.noise) {
       out += html_text(
           fmt::format(" Where two answers agree, the lead of the best token over the second differed by at most {:.3g} "
-                      "between one-token and many-token passes; up to {} counts as a tie.",
+                      "between one-token and many-token passes; up to {:.3g} counts as a tie.",
                       *bench.noise, bench.tie_gap));
     }
     out += "</li>\n";

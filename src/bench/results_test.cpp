@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 BenchResult full_result() {
   FakeEngine fake;
   fake.spoil = [](const DecodeRequest& request, Decoded& answer) {
-    answer.gaps[9] = 0.05f;
+    answer.gaps[9] = 0.03f;
     if (request.draft_length == 2 && request.prompt_ids[0] == 2) answer.ids[9] = 4;
   };
   BenchResult result = measure(prompts(3), config({1, 2}), "F16", fake.engine())->result;

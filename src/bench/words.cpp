@@ -65,9 +65,9 @@ std::string equality_sentence(const BenchResult& result) {
     return text + fmt::format("; {} differ, and with sampling the cause cannot be told.", sum.answers - sum.equal);
   }
   if (sum.ties > 0) {
-    text +=
-        fmt::format("; {} part{} from them at a numeric tie of the target's two best tokens (logits closer than {})",
-                    plural(sum.ties, "answer"), sum.ties == 1 ? "s" : "", result.tie_gap);
+    text += fmt::format(
+        "; {} part{} from them at a numeric tie of the target's two best tokens (logits closer than {:.3g})",
+        plural(sum.ties, "answer"), sum.ties == 1 ? "s" : "", result.tie_gap);
   }
   if (sum.unexplained > 0)
     text += fmt::format("; {} differ{} WITHOUT EXPLANATION", plural(sum.unexplained, "answer"),
