@@ -46,7 +46,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     (void)config.set(text).ok();
     return 0;
   }
-  if (first.count < 0 || first.count > 100 || first.rate < 0 || first.rate > 1 || (first.kind != "a" && first.kind != "b")) std::abort();
+  if (first.count < 0 || first.count > 100 || first.rate < 0 || first.rate > 1 ||
+      (first.kind != "a" && first.kind != "b"))
+    std::abort();
   Settings second;
   aerie::Config again;
   again.add("room", second);

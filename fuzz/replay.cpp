@@ -40,6 +40,7 @@ int main(int argc, char** argv) {
     }
   }
   std::printf("%zu inputs\n", count);
-  if (count == 0) std::fprintf(stderr, "there is no input to run: a fuzzer needs at least one seed in fuzz/corpus/<name>\n");
+  if (count == 0)
+    std::fprintf(stderr, "there is no input to run: a fuzzer needs at least one seed in fuzz/corpus/<name>\n");
   return count == 0 ? 1 : 0;
 }

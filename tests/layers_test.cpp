@@ -65,8 +65,9 @@ bool is_test(const std::string& path) {
 bool is_system(const Include& include) {
   static const std::regex kStandard("[a-z_0-9]+");
   static const std::set<std::string> kPosix = {
-      "dirent.h", "dlfcn.h", "fcntl.h", "fnmatch.h", "getopt.h", "glob.h", "netdb.h", "poll.h", "pthread.h", "pwd.h", "sched.h",
-      "signal.h", "spawn.h", "termios.h", "unistd.h", "arpa/inet.h", "netinet/in.h", "netinet/tcp.h", "omp.h", "immintrin.h"};
+      "dirent.h", "dlfcn.h",     "fcntl.h",      "fnmatch.h",     "getopt.h", "glob.h",     "netdb.h",
+      "poll.h",   "pthread.h",   "pwd.h",        "sched.h",       "signal.h", "spawn.h",    "termios.h",
+      "unistd.h", "arpa/inet.h", "netinet/in.h", "netinet/tcp.h", "omp.h",    "immintrin.h"};
   return include.angle && (std::regex_match(include.name, kStandard) || kPosix.contains(include.name) ||
                            include.name.starts_with("sys/") || include.name.starts_with("linux/"));
 }
@@ -74,15 +75,20 @@ bool is_system(const Include& include) {
 bool matches(const std::string& name, const char* pattern) { return std::regex_match(name, std::regex(pattern)); }
 bool is_torch(const std::string& name) { return matches(name, "(torch|ATen|c10|caffe2)/.*"); }
 bool is_llama(const std::string& name) {
-  return matches(name, "(.*/)?(llama|ggml|gguf|common|chat|sampling|speculative|arg|log|jinja|minja)([-_.].*)?\\.(h|hpp)") ||
+  return matches(name,
+                 "(.*/)?(llama|ggml|gguf|common|chat|sampling|speculative|arg|log|jinja|minja)([-_.].*)?\\.(h|hpp)") ||
          matches(name, "(.*/)?(llama|ggml|gguf|common|chat|sampling|speculative)\\.h");
 }
 bool is_gtest(const std::string& name) { return name.starts_with("gtest/") || name.starts_with("gmock/"); }
 
 // Third party that stays behind one door: pattern of the header, the only room.
-const std::vector<std::pair<const char*, const char*>> kOneDoor = {
-    {"CLI/.*", "app"}, {"toml\\+\\+/.*|toml\\.hpp", "base"}, {"spdlog/.*", "base"}, {"curl/.*", "base"},
-    {"openssl/.*", "base"}, {"xxhash\\.h", "base"}, {"isa-l/.*|isa-l\\.h", "store"}};
+const std::vector<std::pair<const char*, const char*>> kOneDoor = {{"CLI/.*", "app"},
+                                                                   {"toml\\+\\+/.*|toml\\.hpp", "base"},
+                                                                   {"spdlog/.*", "base"},
+                                                                   {"curl/.*", "base"},
+                                                                   {"openssl/.*", "base"},
+                                                                   {"xxhash\\.h", "base"},
+                                                                   {"isa-l/.*|isa-l\\.h", "store"}};
 
 std::string checked_room(const SourceFile& file, const Include& include) {
   const std::string room = room_of(file.path), used = room_of(include.name);
@@ -90,7 +96,8 @@ std::string checked_room(const SourceFile& file, const Include& include) {
   return "room " + room + " may not use room " + used;
 }
 
-std::string checked_third_party(const SourceFile& file, const Include& include, std::map<std::string, std::set<std::string>>& llama_files) {
+std::string checked_third_party(const SourceFile& file, const Include& include,
+                                std::map<std::string, std::set<std::string>>& llama_files) {
   const std::string& name = include.name;
   const std::string room = room_of(file.path);
   if (is_gtest(name)) return is_test(file.path) ? "" : "only tests include GoogleTest";
@@ -129,7 +136,8 @@ std::vector<std::string> violations(const std::vector<SourceFile>& files) {
   for (const auto& [room, paths] : llama_files)
     if (paths.size() > 1)
       for (const std::string& path : paths)
-        found.push_back(path + " includes llama.cpp: in room " + room + " that is for one file, or for the folder llama");
+        found.push_back(path + " includes llama.cpp: in room " + room +
+                        " that is for one file, or for the folder llama");
   return found;
 }
 
@@ -140,25 +148,35 @@ using testing::IsEmpty;
 std::vector<std::string> of(std::vector<SourceFile> files) { return violations(files); }
 
 TEST(Layers, AcceptRoomsAboveOwnRoomAndSystemHeaders) {
-  EXPECT_THAT(of({{"store/shard.cpp", "#include \"store/shard.h\"\n#include \"tensor/tensor.h\"\n#include <vector>\n#include <sys/file.h>\n#include <isa-l/crc.h>\n"}}),
+  EXPECT_THAT(of({{"store/shard.cpp",
+                   "#include \"store/shard.h\"\n#include \"tensor/tensor.h\"\n#include <vector>\n#include "
+                   "<sys/file.h>\n#include <isa-l/crc.h>\n"}}),
               IsEmpty());
 }
 
 TEST(Layers, RefuseARoomBelow) {
   EXPECT_THAT(of({{"store/shard.cpp", "#include \"train/train.h\"\n"}}),
               ElementsAre("store/shard.cpp includes train/train.h: room store may not use room train"));
-  EXPECT_THAT(of({{"base/file.cpp", "  #  include \"tensor/tensor.h\" // why\n"}}), ElementsAre(HasSubstr("room base may not use room tensor")));
-  EXPECT_THAT(of({{"samples/samples_test.cpp", "#include \"tensor/tensor.h\"\n"}}), ElementsAre(HasSubstr("room samples may not use room tensor")))
+  EXPECT_THAT(of({{"base/file.cpp", "  #  include \"tensor/tensor.h\" // why\n"}}),
+              ElementsAre(HasSubstr("room base may not use room tensor")));
+  EXPECT_THAT(of({{"samples/samples_test.cpp", "#include \"tensor/tensor.h\"\n"}}),
+              ElementsAre(HasSubstr("room samples may not use room tensor")))
       << "tests too";
-  EXPECT_THAT(of({{"train/train.cpp", "#include \"draft/export.h\"\n"}}), ElementsAre(HasSubstr("room train may not use room draft")));
+  EXPECT_THAT(of({{"train/train.cpp", "#include \"draft/export.h\"\n"}}),
+              ElementsAre(HasSubstr("room train may not use room draft")));
   EXPECT_THAT(of({{"main/main.cpp", "#include \"train/train.h\"\n"}}), ElementsAre(HasSubstr("may not use")));
 }
 
-TEST(Layers, RefuseAFolderThatIsNoRoom) { EXPECT_THAT(of({{"common/types.h", ""}}), ElementsAre("common/types.h is in no room of the map")); }
+TEST(Layers, RefuseAFolderThatIsNoRoom) {
+  EXPECT_THAT(of({{"common/types.h", ""}}), ElementsAre("common/types.h is in no room of the map"));
+}
 
 TEST(Layers, RefuseThirdPartyInHeaders) {
-  for (const char* header : {"nlohmann/json.hpp", "torch/torch.h", "fmt/core.h", "curl/curl.h", "Eigen/Dense", "zstd.h"})
-    EXPECT_THAT(of({{"train/train.h", "#include <" + std::string(header) + ">\n"}}), ElementsAre(HasSubstr(".cpp files only"))) << header;
+  for (const char* header :
+       {"nlohmann/json.hpp", "torch/torch.h", "fmt/core.h", "curl/curl.h", "Eigen/Dense", "zstd.h"})
+    EXPECT_THAT(of({{"train/train.h", "#include <" + std::string(header) + ">\n"}}),
+                ElementsAre(HasSubstr(".cpp files only")))
+        << header;
   EXPECT_THAT(of({{"target/llama/capture.h", "#include \"llama.h\"\n"}}), ElementsAre(HasSubstr(".cpp files only")));
 }
 
@@ -172,21 +190,28 @@ TEST(Layers, RefuseTorchOutsideTrainAndDraft) {
 }
 
 TEST(Layers, RefuseLlamaOutsideTargetAndDraft) {
-  for (const char* header : {"llama.h", "ggml.h", "ggml-backend.h", "gguf.h", "common.h", "common/common.h", "chat.h", "llama-cpp.h", "speculative.h"})
+  for (const char* header : {"llama.h", "ggml.h", "ggml-backend.h", "gguf.h", "common.h", "common/common.h", "chat.h",
+                             "llama-cpp.h", "speculative.h"})
     for (const char* form : {"#include <%>\n", "#include \"%\"\n"}) {
       const std::string text = std::regex_replace(form, std::regex("%"), header);
       EXPECT_THAT(of({{"tensor/gguf.cpp", text}}), ElementsAre(HasSubstr("llama.cpp belongs"))) << header;
       EXPECT_THAT(of({{"app/info.cpp", text}}), ElementsAre(HasSubstr("llama.cpp belongs"))) << header;
-      EXPECT_THAT(of({{"target/llama/capture.cpp", text}, {"draft/llama/engine.cpp", text}, {"draft/llama/other.cpp", text}}), IsEmpty()) << header;
+      EXPECT_THAT(
+          of({{"target/llama/capture.cpp", text}, {"draft/llama/engine.cpp", text}, {"draft/llama/other.cpp", text}}),
+          IsEmpty())
+          << header;
     }
 }
 
 TEST(Layers, RefuseLlamaInMoreThanOneFileOutsideItsFolder) {
   EXPECT_THAT(of({{"target/a.cpp", "#include \"llama.h\"\n"}}), IsEmpty());
-  EXPECT_THAT(of({{"target/a.cpp", "#include \"llama.h\"\n"}, {"target/b.cpp", "#include \"ggml.h\"\n"}}), testing::SizeIs(2));
+  EXPECT_THAT(of({{"target/a.cpp", "#include \"llama.h\"\n"}, {"target/b.cpp", "#include \"ggml.h\"\n"}}),
+              testing::SizeIs(2));
 }
 
-TEST(Layers, DoNotTakeOurOwnGgufHeaderForLlamas) { EXPECT_THAT(of({{"tensor/gguf.cpp", "#include \"tensor/gguf.h\"\n"}}), IsEmpty()); }
+TEST(Layers, DoNotTakeOurOwnGgufHeaderForLlamas) {
+  EXPECT_THAT(of({{"tensor/gguf.cpp", "#include \"tensor/gguf.h\"\n"}}), IsEmpty());
+}
 
 TEST(Layers, RefuseALibraryBehindAnotherRoomsDoor) {
   EXPECT_THAT(of({{"train/a.cpp", "#include <CLI/CLI.hpp>\n"}}), ElementsAre(HasSubstr("belongs to the room app")));
@@ -200,8 +225,10 @@ TEST(Layers, RefuseALibraryBehindAnotherRoomsDoor) {
 
 TEST(Layers, RefuseTestThingsInTheProgram) {
   EXPECT_THAT(of({{"store/shard.cpp", "#include <gtest/gtest.h>\n"}}), ElementsAre(HasSubstr("only tests")));
-  EXPECT_THAT(of({{"store/shard.cpp", "#include \"store/samples_for_tests.h\"\n"}}), ElementsAre(HasSubstr("only tests")));
-  EXPECT_THAT(of({{"store/shard_test.cpp", "#include <gtest/gtest.h>\n#include \"store/samples_for_tests.h\"\n"}}), IsEmpty());
+  EXPECT_THAT(of({{"store/shard.cpp", "#include \"store/samples_for_tests.h\"\n"}}),
+              ElementsAre(HasSubstr("only tests")));
+  EXPECT_THAT(of({{"store/shard_test.cpp", "#include <gtest/gtest.h>\n#include \"store/samples_for_tests.h\"\n"}}),
+              IsEmpty());
 }
 
 std::vector<SourceFile> real_tree() {
@@ -238,8 +265,10 @@ Rooms rooms_of_cmake(const std::string& text) {
     std::istringstream words((*match)[2]);
     bool listed = false;
     for (std::string word; words >> word;) {
-      if (word == "USES" || kOtherKeywords.contains(word)) listed = word == "USES";
-      else if (listed) uses.insert(word);
+      if (word == "USES" || kOtherKeywords.contains(word))
+        listed = word == "USES";
+      else if (listed)
+        uses.insert(word);
     }
   }
   return rooms;

@@ -22,8 +22,8 @@
 namespace aerie {
 namespace {
 
-constexpr double kAfterKill_s = 2;   // a process that KILL does not end within this hangs in the kernel
-constexpr double kLastWords_s = 0.2; // for pipes that someone outside the group still holds
+constexpr double kAfterKill_s = 2;    // a process that KILL does not end within this hangs in the kernel
+constexpr double kLastWords_s = 0.2;  // for pipes that someone outside the group still holds
 
 class Fd {
  public:
@@ -79,7 +79,8 @@ Error not_started(int error_number, const ChildOptions& options) {
   if (!options.folder.empty() && ::access(options.folder.c_str(), X_OK) != 0)
     return invalid("cannot start " + program + " in folder " + options.folder + ": " + std::strerror(errno));
   if (error_number == ENOENT)
-    return not_found("there is no program " + program + (program.find('/') == std::string::npos ? " in PATH" : "") + ": install it or correct its name");
+    return not_found("there is no program " + program + (program.find('/') == std::string::npos ? " in PATH" : "") +
+                     ": install it or correct its name");
   return from_errno(error_number, "starting " + program);
 }
 
@@ -107,7 +108,8 @@ Result<pid_t> spawn(const ChildOptions& options, const Fd& in, const Fd& out, co
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   std::vector<std::string> argv = options.argv, environment = environment_of(options);
   pid_t pid = 0;
-  const int error_number = ::posix_spawnp(&pid, argv.front().c_str(), &actions, &attributes, pointers(argv).data(), pointers(environment).data());
+  const int error_number = ::posix_spawnp(&pid, argv.front().c_str(), &actions, &attributes, pointers(argv).data(),
+                                          pointers(environment).data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (error_number != 0) return not_started(error_number, options);
@@ -224,7 +226,8 @@ class Run {
     const ssize_t written = ::write(in_.get(), data, size);
     const int error_number = errno;
     const timespec at_once{};
-    if (written < 0 && error_number == EPIPE && sigismember(&pending, SIGPIPE) == 0) ::sigtimedwait(&pipe, nullptr, &at_once);
+    if (written < 0 && error_number == EPIPE && sigismember(&pending, SIGPIPE) == 0)
+      ::sigtimedwait(&pipe, nullptr, &at_once);
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     errno = error_number;
     return written;

@@ -1,9 +1,10 @@
-// Child processes that cannot outstay their welcome: every run has a deadline, a stop token and a cap on what it may say.
+// Child processes that cannot outstay their welcome: every run has a deadline, a stop token and a cap on what it may
+// say.
 //
-// run_child() blocks its caller until the child and the pipes to it are done with. The child leads its own process group;
-// when it ends, is stopped, or is late, the whole group goes: TERM first, KILL after the grace. It is waited for through
-// a pidfd, so a pid that the kernel gave to another process meanwhile is never signalled. No file of ours is open in the
-// child but its three standard streams, and signals stand at their defaults there. Safe from any thread.
+// run_child() blocks its caller until the child and the pipes to it are done with. The child leads its own process
+// group; when it ends, is stopped, or is late, the whole group goes: TERM first, KILL after the grace. It is waited for
+// through a pidfd, so a pid that the kernel gave to another process meanwhile is never signalled. No file of ours is
+// open in the child but its three standard streams, and signals stand at their defaults there. Safe from any thread.
 //
 // How the child ended is a value, not a failure: a non-zero exit, a signal, a passed deadline. run_child() itself fails
 // with kNotFound (no such program), kInvalid (not executable, no such folder), kCancelled (asked to stop; the child is
@@ -28,7 +29,7 @@ struct ChildOptions {
   std::string folder;      // working folder; empty = ours
   std::string stdin_text;  // empty = /dev/null
   double timeout_s = 60;
-  double grace_s = 2;      // between TERM and KILL; 0 = KILL at once
+  double grace_s = 2;                 // between TERM and KILL; 0 = KILL at once
   size_t output_cap_bytes = 1 << 20;  // for each of stdout and stderr; the rest is read and dropped
   std::stop_token stop;
 };

@@ -69,7 +69,8 @@ TEST(Child, SeesAnEmptyInputWhenThereIsNone) { EXPECT_EQ(run(shell("cat; echo do
 TEST(Child, MayLeaveItsInputUnread) {
   ChildOptions options = shell("exec true");
   options.stdin_text = std::string(1'000'000, 'x');
-  struct sigaction before {}, normal {};
+  struct sigaction before {
+  }, normal{};
   normal.sa_handler = SIG_DFL;
   sigaction(SIGPIPE, &normal, &before);
   EXPECT_TRUE(run(options).ok());
@@ -94,7 +95,8 @@ TEST(Child, HasNoOtherFileOfOursOpen) {
 }
 
 TEST(Child, HasSignalsAtTheirDefaults) {
-  struct sigaction before {}, ignore {};
+  struct sigaction before {
+  }, ignore{};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &ignore, &before);
   sigset_t blocked, mask_before;
@@ -143,7 +145,8 @@ TEST(Child, TakesItsWholeGroupWithIt) {
 
 TEST(Child, DoesNotWaitForSomeoneOutsideTheGroupWhoHoldsThePipes) {
   const std::string left = testing::TempDir() + "aerie_child_left_" + std::to_string(::getpid());
-  const ChildResult result = run(shell("setsid sh -c 'echo $$ >" + left + "; exec sleep 3' & while [ ! -s " + left + " ]; do sleep 0.01; done; echo here"));
+  const ChildResult result = run(shell("setsid sh -c 'echo $$ >" + left + "; exec sleep 3' & while [ ! -s " + left +
+                                       " ]; do sleep 0.01; done; echo here"));
   EXPECT_EQ(result.out, "here\n");
   EXPECT_TRUE(result.cut);
   EXPECT_LT(result.wall_s, 2.5);
@@ -203,7 +206,8 @@ TEST(Child, LeavesNoDescriptorsAndNoZombies) {
   const auto before = descriptors();
   for (int i = 0; i < 20; ++i) run(shell("exit 1"));
   EXPECT_EQ(descriptors(), before);
-  const ChildResult zombies = run(shell("grep -l \"^PPid:[[:space:]]" + std::to_string(::getpid()) + "$\" /proc/[0-9]*/status 2>/dev/null | xargs grep -h '^State' | grep -c Z"));
+  const ChildResult zombies = run(shell("grep -l \"^PPid:[[:space:]]" + std::to_string(::getpid()) +
+                                        "$\" /proc/[0-9]*/status 2>/dev/null | xargs grep -h '^State' | grep -c Z"));
   EXPECT_EQ(zombies.out, "0\n");
 }
 

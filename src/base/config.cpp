@@ -1,9 +1,9 @@
 #include "base/config.h"
 
+#include <toml++/toml.h>
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <toml++/toml.h>
 
 #include "base/json.h"
 #include "base/text.h"
@@ -42,13 +42,16 @@ std::string value_text(const ConfigField& field) {
                         [](double* v) { return number_text(*v); },
                         [](std::string* v) { return json_string(*v); },
                         [](std::vector<int>* v) { return list_text(*v, [](int i) { return std::to_string(i); }); },
-                        [](std::vector<std::string>* v) { return list_text(*v, [](const std::string& s) { return json_string(s); }); },
+                        [](std::vector<std::string>* v) {
+                          return list_text(*v, [](const std::string& s) { return json_string(s); });
+                        },
                     },
                     field.place);
 }
 
 const char* type_text(const ConfigField& field) {
-  static const char* const kNames[] = {"true or false", "integer", "integer", "number", "text", "list of integers", "list of texts"};
+  static const char* const kNames[] = {"true or false", "integer",          "integer",      "number",
+                                       "text",          "list of integers", "list of texts"};
   return kNames[field.place.index()];
 }
 
@@ -82,7 +85,8 @@ Status assign(const ConfigField& field, const toml::node& node) {
     const auto value = node.value_exact<int64_t>();
     if (!value) return wrong_type(field);
     CHECKED(check_range(field, static_cast<double>(*value)));
-    if (*value < std::numeric_limits<Int>::min() || *value > std::numeric_limits<Int>::max()) return invalid("does not fit an integer");
+    if (*value < std::numeric_limits<Int>::min() || *value > std::numeric_limits<Int>::max())
+      return invalid("does not fit an integer");
     *place = static_cast<Int>(*value);
     return ok_status();
   };
@@ -106,7 +110,8 @@ Status assign(const ConfigField& field, const toml::node& node) {
           [&](std::string* place) -> Status {
             const auto value = node.value_exact<std::string>();
             if (!value) return wrong_type(field);
-            if (!field.choices.empty() && std::find(field.choices.begin(), field.choices.end(), *value) == field.choices.end())
+            if (!field.choices.empty() &&
+                std::find(field.choices.begin(), field.choices.end(), *value) == field.choices.end())
               return invalid("is '" + *value + "', allowed is " + limits_text(field));
             *place = *value;
             return ok_status();
@@ -117,7 +122,8 @@ Status assign(const ConfigField& field, const toml::node& node) {
             std::vector<int> values;
             for (const toml::node& element : *array) {
               const auto value = element.value_exact<int64_t>();
-              if (!value || *value < std::numeric_limits<int>::min() || *value > std::numeric_limits<int>::max()) return wrong_type(field);
+              if (!value || *value < std::numeric_limits<int>::min() || *value > std::numeric_limits<int>::max())
+                return wrong_type(field);
               CHECKED(check_range(field, static_cast<double>(*value)));
               values.push_back(static_cast<int>(*value));
             }
@@ -131,7 +137,8 @@ Status assign(const ConfigField& field, const toml::node& node) {
             for (const toml::node& element : *array) {
               const auto value = element.value_exact<std::string>();
               if (!value) return wrong_type(field);
-              if (!field.choices.empty() && std::find(field.choices.begin(), field.choices.end(), *value) == field.choices.end())
+              if (!field.choices.empty() &&
+                  std::find(field.choices.begin(), field.choices.end(), *value) == field.choices.end())
                 return invalid("holds '" + *value + "', allowed is " + limits_text(field));
               values.push_back(*value);
             }
@@ -145,17 +152,19 @@ Status assign(const ConfigField& field, const toml::node& node) {
 bool holds_text(const ConfigField& field) { return std::holds_alternative<std::string*>(field.place); }
 bool holds_texts(const ConfigField& field) { return std::holds_alternative<std::vector<std::string>*>(field.place); }
 
-// A value as it stands on a command line or in the environment: TOML, except that texts need no quotes and a list of texts
-// may be written with commas alone.
+// A value as it stands on a command line or in the environment: TOML, except that texts need no quotes and a list of
+// texts may be written with commas alone.
 Status assign_word(const ConfigField& field, std::string_view word) {
   std::string toml_text(trim(word));
-  if (holds_text(field) && !(toml_text.size() >= 2 && toml_text.front() == '"' && toml_text.back() == '"')) toml_text = json_string(word);
+  if (holds_text(field) && !(toml_text.size() >= 2 && toml_text.front() == '"' && toml_text.back() == '"'))
+    toml_text = json_string(word);
   if (holds_texts(field) && !toml_text.starts_with('[')) {
     std::vector<std::string> parts;
     for (std::string_view part : split(word, ',')) parts.push_back(json_string(trim(part)));
     toml_text = "[" + join(parts, ", ") + "]";
   }
-  if (std::holds_alternative<std::vector<int>*>(field.place) && !toml_text.starts_with('[')) toml_text = "[" + toml_text + "]";
+  if (std::holds_alternative<std::vector<int>*>(field.place) && !toml_text.starts_with('['))
+    toml_text = "[" + toml_text + "]";
   try {
     const toml::table table = toml::parse("value = " + toml_text);
     const toml::node* node = table.get("value");
@@ -220,20 +229,25 @@ Status Config::load_toml(FileSystem& fs, const std::string& path) {
 }
 
 Status Config::load_toml_text(std::string_view text, std::string_view where) {
-  const auto at = [&](const toml::source_region& source) { return std::string(where) + ":" + std::to_string(source.begin.line) + ": "; };
+  const auto at = [&](const toml::source_region& source) {
+    return std::string(where) + ":" + std::to_string(source.begin.line) + ": ";
+  };
   try {
     const toml::table root = toml::parse(text, std::string(where));
     for (const auto& [room_key, room_node] : root) {
       const std::string name(room_key.str());
       const auto room = std::find_if(rooms_.begin(), rooms_.end(), [&](const Room& r) { return r.name == name; });
-      if (room == rooms_.end()) return invalid(at(room_node.source()) + "unknown table [" + name + "]" + did_you_mean(name, rooms()));
+      if (room == rooms_.end())
+        return invalid(at(room_node.source()) + "unknown table [" + name + "]" + did_you_mean(name, rooms()));
       const toml::table* table = room_node.as_table();
-      if (table == nullptr) return invalid(at(room_node.source()) + name + " must be a table: write [" + name + "] on a line of its own");
+      if (table == nullptr)
+        return invalid(at(room_node.source()) + name + " must be a table: write [" + name + "] on a line of its own");
       for (const auto& [key, node] : *table) {
         const std::string field_name(key.str());
         const ConfigField* field = find_field(room->fields, field_name);
         if (field == nullptr)
-          return invalid(at(node.source()) + "unknown key '" + field_name + "' in [" + name + "]" + did_you_mean(field_name, names_of(room->fields)));
+          return invalid(at(node.source()) + "unknown key '" + field_name + "' in [" + name + "]" +
+                         did_you_mean(field_name, names_of(room->fields)));
         if (Status status = assign(*field, node); !status.ok())
           return invalid(at(node.source()) + name + "." + field_name + " " + status.error().what);
       }
@@ -252,9 +266,11 @@ Status Config::set(std::string_view assignment) {
     return invalid("setting " + shown + " is not of the form ROOM.KEY=VALUE");
   const std::string name(trim(assignment.substr(0, dot))), key(trim(assignment.substr(dot + 1, equals - dot - 1)));
   const auto room = std::find_if(rooms_.begin(), rooms_.end(), [&](const Room& r) { return r.name == name; });
-  if (room == rooms_.end()) return invalid("setting " + shown + ": unknown room '" + name + "'" + did_you_mean(name, rooms()));
+  if (room == rooms_.end())
+    return invalid("setting " + shown + ": unknown room '" + name + "'" + did_you_mean(name, rooms()));
   const ConfigField* field = find_field(room->fields, key);
-  if (field == nullptr) return invalid("setting " + shown + ": unknown key '" + key + "'" + did_you_mean(key, names_of(room->fields)));
+  if (field == nullptr)
+    return invalid("setting " + shown + ": unknown key '" + key + "'" + did_you_mean(key, names_of(room->fields)));
   if (Status status = assign_word(*field, assignment.substr(equals + 1)); !status.ok())
     return invalid("setting " + name + "." + key + " " + status.error().what);
   return ok_status();
@@ -288,7 +304,8 @@ std::string Config::resolved_toml() const {
   std::string text;
   for (const Room& room : rooms_) {
     text += (text.empty() ? "[" : "\n[") + room.name + "]\n";
-    for (const ConfigField& field : room.fields.all()) text += "# " + field.help + "\n" + field.name + " = " + value_text(field) + "\n";
+    for (const ConfigField& field : room.fields.all())
+      text += "# " + field.help + "\n" + field.name + " = " + value_text(field) + "\n";
   }
   return text;
 }

@@ -75,7 +75,8 @@ boundaries = [1, 2, 3]
 words = ["x", "y z"]
 [train]
 lr = 2e-4
-)", "pipeline.toml");
+)",
+                                              "pipeline.toml");
   ASSERT_TRUE(status.ok()) << status.error().what;
   EXPECT_EQ(target.kind, "vllm");
   EXPECT_EQ(target.model, "C:\\x");
@@ -89,7 +90,8 @@ lr = 2e-4
 }
 
 TEST_F(Configs, NameTheLineAndTheNearestKeyOfATypo) {
-  EXPECT_EQ(refusal("# 1\n\n[target]\nmodle = \"x\"\n"), "pipeline.toml:4: unknown key 'modle' in [target]; did you mean 'model'?");
+  EXPECT_EQ(refusal("# 1\n\n[target]\nmodle = \"x\"\n"),
+            "pipeline.toml:4: unknown key 'modle' in [target]; did you mean 'model'?");
   EXPECT_EQ(refusal("[traget]\n"), "pipeline.toml:1: unknown table [traget]; did you mean 'target'?");
   EXPECT_THAT(refusal("[target]\nqqqqqq = 1\n"), HasSubstr("unknown key 'qqqqqq' in [target]; known are kind, model"));
   EXPECT_THAT(refusal("target = 3\n"), HasSubstr("pipeline.toml:1: target must be a table"));
@@ -98,11 +100,14 @@ TEST_F(Configs, NameTheLineAndTheNearestKeyOfATypo) {
 TEST_F(Configs, RefuseWrongTypesRangesAndChoicesWithTheirLine) {
   EXPECT_EQ(refusal("[target]\ncontext = \"7\"\n"), "pipeline.toml:2: target.context must be an integer");
   EXPECT_EQ(refusal("[target]\n\ncontext = 0\n"), "pipeline.toml:3: target.context is 0, allowed is 1 to 100000");
-  EXPECT_EQ(refusal("[target]\nkind = \"lama\"\n"), "pipeline.toml:2: target.kind is 'lama', allowed is one of llama, vllm, sglang");
+  EXPECT_EQ(refusal("[target]\nkind = \"lama\"\n"),
+            "pipeline.toml:2: target.kind is 'lama', allowed is one of llama, vllm, sglang");
   EXPECT_EQ(refusal("[target]\nverbose = 1\n"), "pipeline.toml:2: target.verbose must be true or false");
   EXPECT_EQ(refusal("[target]\ncontext = 1.5\n"), "pipeline.toml:2: target.context must be an integer");
-  EXPECT_EQ(refusal("[target]\nboundaries = [1, \"2\"]\n"), "pipeline.toml:2: target.boundaries must be a list of integers");
-  EXPECT_EQ(refusal("[target]\nboundaries = [1, -2]\n"), "pipeline.toml:2: target.boundaries is -2, allowed is 0 to 1000");
+  EXPECT_EQ(refusal("[target]\nboundaries = [1, \"2\"]\n"),
+            "pipeline.toml:2: target.boundaries must be a list of integers");
+  EXPECT_EQ(refusal("[target]\nboundaries = [1, -2]\n"),
+            "pipeline.toml:2: target.boundaries is -2, allowed is 0 to 1000");
   EXPECT_EQ(refusal("[target]\nwords = \"x\"\n"), "pipeline.toml:2: target.words must be a list of texts");
   EXPECT_EQ(refusal("[train]\nlr = nan\n"), "pipeline.toml:2: train.lr must be a number");
   EXPECT_THAT(refusal("[target]\ncontext = 1\ncontext = 2\n"), HasSubstr("pipeline.toml:3: not TOML"));
@@ -133,8 +138,8 @@ TEST_F(Configs, WriteAResolvedFileThatLoadsBackToTheSame) {
 }
 
 TEST_F(Configs, TakeSettingsWithAndWithoutQuotes) {
-  for (const char* setting : {"target.kind=vllm", "target.model = a = b.gguf", "target.context=7", "target.verbose=true", "train.lr=3e-4",
-                              "target.boundaries=1,2,3", "target.words=x, y"}) {
+  for (const char* setting : {"target.kind=vllm", "target.model = a = b.gguf", "target.context=7",
+                              "target.verbose=true", "train.lr=3e-4", "target.boundaries=1,2,3", "target.words=x, y"}) {
     const Status status = config.set(setting);
     ASSERT_TRUE(status.ok()) << status.error().what;
   }
@@ -163,7 +168,8 @@ TEST_F(Configs, RefuseBadSettings) {
 }
 
 TEST_F(Configs, ReadTheEnvironmentButOnlyWhatIsTheirs) {
-  std::string a = "AERIE_TARGET_TIMEOUT_S=7", b = "AERIE_TORCH_ROOT=/x", c = "PATH=/bin", d = "AERIE_TARGETS=9", e = "AERIE_MODEL=m.gguf";
+  std::string a = "AERIE_TARGET_TIMEOUT_S=7", b = "AERIE_TORCH_ROOT=/x", c = "PATH=/bin", d = "AERIE_TARGETS=9",
+              e = "AERIE_MODEL=m.gguf";
   char* environment[] = {a.data(), b.data(), c.data(), d.data(), e.data(), nullptr};
   const Status status = config.load_environment(environment);
   ASSERT_TRUE(status.ok()) << status.error().what;
@@ -174,7 +180,8 @@ TEST_F(Configs, ReadTheEnvironmentButOnlyWhatIsTheirs) {
             "environment variable AERIE_TARGET_TIMEOT_S names no setting; did you mean 'AERIE_TARGET_TIMEOUT_S'?");
   std::string bad = "AERIE_TARGET_CONTEXT=many";
   char* with_bad[] = {bad.data(), nullptr};
-  EXPECT_EQ(config.load_environment(with_bad).error().what, "environment variable AERIE_TARGET_CONTEXT must be an integer");
+  EXPECT_EQ(config.load_environment(with_bad).error().what,
+            "environment variable AERIE_TARGET_CONTEXT must be an integer");
 }
 
 TEST_F(Configs, PrintHelpWithTypeDefaultAndLimits) {

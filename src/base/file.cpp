@@ -35,7 +35,8 @@ class PosixWritable : public WritableFile {
   Status write_at(uint64_t offset, std::span<const std::byte> bytes) override {
     CHECKED(usable());
     while (!bytes.empty()) {
-      const ssize_t written = ::pwrite(fd_, bytes.data(), std::min(bytes.size(), kLargestWrite), static_cast<off_t>(offset));
+      const ssize_t written =
+          ::pwrite(fd_, bytes.data(), std::min(bytes.size(), kLargestWrite), static_cast<off_t>(offset));
       if (written < 0 && errno == EINTR) continue;
       if (written == 0) errno = EIO;  // no file system should; without this the loop would not end
       if (written <= 0) return broken("writing");
@@ -79,7 +80,8 @@ class PosixWritable : public WritableFile {
 
 class PosixReadable : public ReadableFile {
  public:
-  PosixReadable(int fd, std::string path, uint64_t size_bytes) : fd_(fd), path_(std::move(path)), size_bytes_(size_bytes) {}
+  PosixReadable(int fd, std::string path, uint64_t size_bytes)
+      : fd_(fd), path_(std::move(path)), size_bytes_(size_bytes) {}
   ~PosixReadable() override { ::close(fd_); }
   const std::string& path() const override { return path_; }
   uint64_t size_bytes() const override { return size_bytes_; }
@@ -107,9 +109,14 @@ Result<int> open_plain(const std::string& path, struct stat& facts) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return failed("opening", path);
   Error error{};
-  if (::fstat(fd, &facts) != 0) error = failed("looking at", path);
-  else if (S_ISREG(facts.st_mode)) return fd;
-  else error = invalid(path + (S_ISDIR(facts.st_mode) ? " is a folder, a file was expected" : " is no plain file (a pipe, device or socket), and one was expected"));
+  if (::fstat(fd, &facts) != 0)
+    error = failed("looking at", path);
+  else if (S_ISREG(facts.st_mode))
+    return fd;
+  else
+    error =
+        invalid(path + (S_ISDIR(facts.st_mode) ? " is a folder, a file was expected"
+                                               : " is no plain file (a pipe, device or socket), and one was expected"));
   ::close(fd);
   return error;
 }
@@ -135,7 +142,8 @@ class PosixFileSystem : public FileSystem {
   Result<std::unique_ptr<ReadableFile>> open(const std::string& path) override {
     struct stat facts {};
     TRY(const int fd, open_plain(path, facts));
-    return std::unique_ptr<ReadableFile>(std::make_unique<PosixReadable>(fd, path, static_cast<uint64_t>(facts.st_size)));
+    return std::unique_ptr<ReadableFile>(
+        std::make_unique<PosixReadable>(fd, path, static_cast<uint64_t>(facts.st_size)));
   }
 
   Result<FileInfo> info(const std::string& path) override {
@@ -166,7 +174,8 @@ class PosixFileSystem : public FileSystem {
     for (size_t at = path.find('/', 1);; at = path.find('/', at + 1)) {
       const std::string part = path.substr(0, at);
       if (::mkdir(part.c_str(), 0777) != 0 && errno != EEXIST) {
-        // A parent that exists may refuse mkdir with another error (read-only root, automount); only its absence counts.
+        // A parent that exists may refuse mkdir with another error (read-only root, automount); only its absence
+        // counts.
         const int error_number = errno;
         struct stat facts {};
         if (::stat(part.c_str(), &facts) != 0) {
@@ -206,7 +215,8 @@ class PosixFileSystem : public FileSystem {
   Result<SpaceInfo> space(const std::string& path) override {
     struct statvfs facts {};
     if (::statvfs(path.c_str(), &facts) != 0) return failed("asking for free space at", path);
-    return SpaceInfo{static_cast<uint64_t>(facts.f_bavail) * facts.f_frsize, static_cast<uint64_t>(facts.f_blocks) * facts.f_frsize};
+    return SpaceInfo{static_cast<uint64_t>(facts.f_bavail) * facts.f_frsize,
+                     static_cast<uint64_t>(facts.f_blocks) * facts.f_frsize};
   }
 };
 
@@ -228,7 +238,8 @@ std::string name_of(const std::string& path) { return path.substr(path.find_last
 Result<std::string> read_file(FileSystem& fs, const std::string& path, uint64_t max_bytes) {
   TRY(const std::unique_ptr<ReadableFile> file, fs.open(path));
   if (file->size_bytes() > max_bytes)
-    return invalid(path + " has " + std::to_string(file->size_bytes()) + " bytes, more than the " + std::to_string(max_bytes) + " expected of such a file");
+    return invalid(path + " has " + std::to_string(file->size_bytes()) + " bytes, more than the " +
+                   std::to_string(max_bytes) + " expected of such a file");
   std::string content(file->size_bytes(), '\0');
   CHECKED(file->read_at(0, {reinterpret_cast<std::byte*>(content.data()), content.size()}));
   return content;
@@ -247,7 +258,8 @@ Status write_whole(FileSystem& fs, const std::string& path, std::string_view con
 
 Status replace(FileSystem& fs, const std::string& path, std::string_view content, Durable durable) {
   static std::atomic<uint64_t> counter{0};  // two threads may replace the same file
-  const std::string temporary = path + std::string(kTemporaryMark) + std::to_string(::getpid()) + "-" + std::to_string(counter++);
+  const std::string temporary =
+      path + std::string(kTemporaryMark) + std::to_string(::getpid()) + "-" + std::to_string(counter++);
   Status status = write_whole(fs, temporary, content, durable);
   if (status.ok()) status = fs.rename(temporary, path);
   if (!status.ok()) (void)fs.remove(temporary).ok();  // the first failure is the one to tell
@@ -272,7 +284,8 @@ Status remove_temporaries(FileSystem& fs, const std::string& folder) {
     if (mark == std::string::npos || mark == 0) continue;
     const std::string ending = name.substr(mark + kTemporaryMark.size());
     if (ending.empty() || ending.find_first_not_of("0123456789-") != std::string::npos) continue;
-    if (Status removed = fs.remove(folder + "/" + name); !removed.ok() && removed.error().code != Code::kNotFound) return removed;
+    if (Status removed = fs.remove(folder + "/" + name); !removed.ok() && removed.error().code != Code::kNotFound)
+      return removed;
   }
   return ok_status();
 }

@@ -86,7 +86,8 @@ TEST_F(RealFiles, SayFullOnAFullDiskAndRefuseTheFileAfterwards) {
   const Status refused = (*full)->write(as_bytes("x"));
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, Code::kFull);
-  EXPECT_EQ(refused.error().what, "writing /dev/full: No space left on device; free some space there, then the same command goes on");
+  EXPECT_EQ(refused.error().what,
+            "writing /dev/full: No space left on device; free some space there, then the same command goes on");
   EXPECT_THAT((*full)->write(as_bytes("x")).error().what, HasSubstr("must be written anew"));
   EXPECT_FALSE((*full)->sync().ok());
 }

@@ -37,7 +37,8 @@ std::string sha256_hex(std::span<const std::byte> bytes) { return Sha256().add(b
 
 std::string Hash128::hex() const {
   char text[33];
-  std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(high), static_cast<unsigned long long>(low));
+  std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(high),
+                static_cast<unsigned long long>(low));
   return text;
 }
 

@@ -104,13 +104,15 @@ struct HttpClient::State {
     const std::stop_callback wake(stop, [this] { curl_multi_wakeup(multi); });
     for (;;) {
       int running = 0;
-      if (const CURLMcode code = curl_multi_perform(multi, &running); code != CURLM_OK) return internal(curl_multi_strerror(code));
+      if (const CURLMcode code = curl_multi_perform(multi, &running); code != CURLM_OK)
+        return internal(curl_multi_strerror(code));
       int queued = 0;
       while (const CURLMsg* message = curl_multi_info_read(multi, &queued))
         if (message->msg == CURLMSG_DONE && message->easy_handle == easy) return message->data.result;
       if (stop.stop_requested()) return cancelled("asked to stop");
       // curl shortens the wait to its own deadlines; the second is a bound in case it does not.
-      if (const CURLMcode code = curl_multi_poll(multi, nullptr, 0, 1000, nullptr); code != CURLM_OK) return internal(curl_multi_strerror(code));
+      if (const CURLMcode code = curl_multi_poll(multi, nullptr, 0, 1000, nullptr); code != CURLM_OK)
+        return internal(curl_multi_strerror(code));
     }
   }
 };
@@ -129,7 +131,8 @@ void set_options(CURL* easy, const HttpRequest& request, Transfer& transfer, cha
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
   // A name server that does not answer must not hold up the end of a request that has timed out.
   curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
-  curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, milliseconds(std::min(request.connect_timeout_s, request.timeout_s)));
+  curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
+                   milliseconds(std::min(request.connect_timeout_s, request.timeout_s)));
   curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, milliseconds(request.timeout_s));
   curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
   curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, detail);
@@ -145,8 +148,10 @@ void set_options(CURL* easy, const HttpRequest& request, Transfer& transfer, cha
     curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(0));
     curl_easy_setopt(easy, CURLOPT_POSTFIELDS, "");
   }
-  if (request.method == "HEAD") curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
-  else curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request.method.c_str());
+  if (request.method == "HEAD")
+    curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
+  else
+    curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request.method.c_str());
 }
 
 }  // namespace
@@ -168,7 +173,8 @@ Result<HttpAnswer> HttpClient::send(const HttpRequest& request, std::stop_token 
   curl_multi_remove_handle(state_->multi, easy.get());
   if (!ended) return std::move(ended).error().under(request.method + " " + shown(request.url));
   if (transfer.over_cap)
-    return invalid(request.method + " " + shown(request.url) + ": the answer has more than the " + bytes_text(request.answer_cap_bytes) + " that are allowed");
+    return invalid(request.method + " " + shown(request.url) + ": the answer has more than the " +
+                   bytes_text(request.answer_cap_bytes) + " that are allowed");
   if (*ended != CURLE_OK) return error_of(*ended, detail, request);
 
   long status = 0;

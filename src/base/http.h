@@ -1,11 +1,11 @@
 // HTTP requests to the servers that the user named.
 //
-// An HttpClient keeps its connections open between requests; one thread at a time may use it, several clients may be used
-// at once. send() blocks until the answer is whole, the deadline has passed, or the stop token is used, whichever is
-// first. Redirects are not followed, and a proxy from the environment is not used for this machine itself.
+// An HttpClient keeps its connections open between requests; one thread at a time may use it, several clients may be
+// used at once. send() blocks until the answer is whole, the deadline has passed, or the stop token is used, whichever
+// is first. Redirects are not followed, and a proxy from the environment is not used for this machine itself.
 //
-// Any HTTP status is an answer, not a failure. Fails with kUnavailable (refused, unreachable, unknown host, broken off),
-// kTimeout, kCancelled, kInvalid (bad URL, answer over the cap, certificate not trusted) and kInternal.
+// Any HTTP status is an answer, not a failure. Fails with kUnavailable (refused, unreachable, unknown host, broken
+// off), kTimeout, kCancelled, kInvalid (bad URL, answer over the cap, certificate not trusted) and kInternal.
 #pragma once
 
 #include <cstddef>
@@ -23,11 +23,11 @@ namespace aerie {
 
 struct HttpRequest {
   std::string method = "GET";
-  std::string url;  // http:// or https://
+  std::string url;                   // http:// or https://
   std::vector<std::string> headers;  // "Content-Type: application/json"
   std::string body;                  // sent when not empty
   double connect_timeout_s = 5;
-  double timeout_s = 60;             // connecting included
+  double timeout_s = 60;  // connecting included
   size_t answer_cap_bytes = 256 << 20;
 };
 

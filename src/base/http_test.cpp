@@ -85,7 +85,10 @@ class Server {
   std::jthread thread_;
 };
 
-std::string ok_answer(const std::string& body) { return "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nX-Two:  b \r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body; }
+std::string ok_answer(const std::string& body) {
+  return "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nX-Two:  b \r\nContent-Length: " + std::to_string(body.size()) +
+         "\r\n\r\n" + body;
+}
 
 HttpRequest get(const std::string& url) {
   HttpRequest request;
@@ -125,14 +128,17 @@ TEST(Http, SendsABodyOfAMegabyteWithoutAskingFirst) {
   HttpClient client;
   const auto answer = client.send(request);
   ASSERT_TRUE(answer.ok()) << answer.error().what;
-  EXPECT_THAT(seen, testing::AllOf(testing::StartsWith("POST / "), HasSubstr("Content-Type: application/json\r\n"), HasSubstr("Authorization: Bearer k\r\n")));
+  EXPECT_THAT(seen, testing::AllOf(testing::StartsWith("POST / "), HasSubstr("Content-Type: application/json\r\n"),
+                                   HasSubstr("Authorization: Bearer k\r\n")));
   EXPECT_TRUE(seen.ends_with("xend"));
   EXPECT_EQ(seen.find("Expect"), std::string::npos);
   EXPECT_LT(answer->wall_s, 0.9);
 }
 
 TEST(Http, TakesEveryStatusAsAnAnswer) {
-  Server server([](const std::string&) { return std::string("HTTP/1.1 503 Busy\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 4\r\n\r\nbusy"); });
+  Server server([](const std::string&) {
+    return std::string("HTTP/1.1 503 Busy\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 4\r\n\r\nbusy");
+  });
   HttpClient client;
   const auto answer = client.send(get(server.url()));
   ASSERT_TRUE(answer.ok()) << answer.error().what;
@@ -150,7 +156,9 @@ TEST(Http, KeepsItsConnection) {
 
 TEST(Http, SaysUnavailableWhenNobodyListens) {
   std::string url;
-  { url = Server([](const std::string&) { return std::string(); }).url(); }
+  {
+    url = Server([](const std::string&) { return std::string(); }).url();
+  }
   HttpClient client;
   const auto answer = client.send(get(url));
   ASSERT_FALSE(answer.ok());
@@ -162,7 +170,9 @@ TEST(Http, SaysUnavailableWhenTheServerHangsUp) {
   Server server([](const std::string&) { return std::string("close"); });
   HttpClient client;
   EXPECT_EQ(client.send(get(server.url())).error().code, Code::kUnavailable);
-  Server cut([](const std::string&) { return std::string("HTTP/1.1 200 OK\r\nContent-Length: 100\r\nConnection: close\r\n\r\nhalf"); });
+  Server cut([](const std::string&) {
+    return std::string("HTTP/1.1 200 OK\r\nContent-Length: 100\r\nConnection: close\r\n\r\nhalf");
+  });
   HttpRequest request = get(cut.url());
   request.timeout_s = 0.3;
   EXPECT_FALSE(client.send(request).ok());

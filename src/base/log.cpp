@@ -49,7 +49,11 @@ void write_line(Level level, std::string_view event, std::string_view sentence, 
   const std::lock_guard<std::mutex> lock(file_mutex);
   if (!log_file) return;
   JsonObject json;
-  json.add({"t", real_clock().wall_s()}).add({"level", name_of_level(level)}).add({"event", event}).add({"message", sentence}).add_all(fields);
+  json.add({"t", real_clock().wall_s()})
+      .add({"level", name_of_level(level)})
+      .add({"event", event})
+      .add({"message", sentence})
+      .add_all(fields);
   if (const Status written = log_file->write(as_bytes(json.text() + "\n")); !written.ok()) {
     log_file.reset();
     screen().error("the log file is lost: {}", written.error().what);

@@ -14,8 +14,8 @@
 namespace aerie {
 namespace {
 
-constexpr double kWindow_s = 60;      // of the recent rate
-constexpr double kLineEvery_s = 10;   // where there is no terminal
+constexpr double kWindow_s = 60;     // of the recent rate
+constexpr double kLineEvery_s = 10;  // where there is no terminal
 constexpr double kDrawEvery_s = 0.2;
 constexpr double kFileEvery_s = 1;
 
@@ -26,7 +26,11 @@ struct Mark {
 
 std::string rate_text(double rate, const std::string& unit) {
   char text[64];
-  std::snprintf(text, sizeof text, rate >= 100 ? "%.0f %s/s" : rate >= 1 ? "%.1f %s/s" : "%.3f %s/s", rate, unit.c_str());
+  std::snprintf(text, sizeof text,
+                rate >= 100 ? "%.0f %s/s"
+                : rate >= 1 ? "%.1f %s/s"
+                            : "%.3f %s/s",
+                rate, unit.c_str());
   return text;
 }
 
@@ -82,9 +86,11 @@ struct Progress::State {
       if (with_bar) {
         constexpr int kCells = 24;
         const int filled = static_cast<int>(share * kCells);
-        line += "[" + std::string(static_cast<size_t>(filled), '#') + std::string(static_cast<size_t>(kCells - filled), '.') + "] ";
+        line += "[" + std::string(static_cast<size_t>(filled), '#') +
+                std::string(static_cast<size_t>(kCells - filled), '.') + "] ";
       }
-      line += std::to_string(static_cast<int>(100 * share)) + " %  " + std::to_string(shown) + "/" + std::to_string(options.total);
+      line += std::to_string(static_cast<int>(100 * share)) + " %  " + std::to_string(shown) + "/" +
+              std::to_string(options.total);
     } else {
       line += std::to_string(shown);
     }
@@ -198,9 +204,11 @@ std::string duration_text(double seconds) {
   const int64_t whole = static_cast<int64_t>(std::llround(std::max(0.0, seconds)));
   char text[64];
   if (whole >= 3600)
-    std::snprintf(text, sizeof text, "%lld h %02lld min", static_cast<long long>(whole / 3600), static_cast<long long>(whole / 60 % 60));
+    std::snprintf(text, sizeof text, "%lld h %02lld min", static_cast<long long>(whole / 3600),
+                  static_cast<long long>(whole / 60 % 60));
   else if (whole >= 60)
-    std::snprintf(text, sizeof text, "%lld min %02lld s", static_cast<long long>(whole / 60), static_cast<long long>(whole % 60));
+    std::snprintf(text, sizeof text, "%lld min %02lld s", static_cast<long long>(whole / 60),
+                  static_cast<long long>(whole % 60));
   else
     std::snprintf(text, sizeof text, "%lld s", static_cast<long long>(whole));
   return text;

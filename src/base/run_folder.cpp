@@ -134,8 +134,6 @@ Status RunFolder::finish(const std::string& end_state, const std::string& senten
   return state_->write_run_json(end_state, sentence);
 }
 
-std::string version_text() {
-  return "aerie " AERIE_VERSION " (g++ " __VERSION__ ")";
-}
+std::string version_text() { return "aerie " AERIE_VERSION " (g++ " __VERSION__ ")"; }
 
 }  // namespace aerie

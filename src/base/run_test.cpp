@@ -61,9 +61,10 @@ class Runs : public testing::Test {
 TEST_F(Runs, SayWhoRunsWhatAndHowItEnded) {
   {
     auto run = opened();
-    EXPECT_THAT(text("run.json"), AllOf(HasSubstr(R"("argv":["aerie","train","a \"b\""])"), HasSubstr(R"("version":"aerie )"), HasSubstr(R"("host":")"),
-                                        HasSubstr("\"pid\":" + std::to_string(::getpid())), HasSubstr(R"("start_time":"2025-06-15T15:06:40.000Z")"),
-                                        HasSubstr(R"("state":"running")")));
+    EXPECT_THAT(text("run.json"),
+                AllOf(HasSubstr(R"("argv":["aerie","train","a \"b\""])"), HasSubstr(R"("version":"aerie )"),
+                      HasSubstr(R"("host":")"), HasSubstr("\"pid\":" + std::to_string(::getpid())),
+                      HasSubstr(R"("start_time":"2025-06-15T15:06:40.000Z")"), HasSubstr(R"("state":"running")")));
     EXPECT_EQ(text("run.json").find(R"("boot_id":"")"), std::string::npos) << "the kernel's boot id is known on Linux";
     EXPECT_EQ(text("config.toml"), "[train]\nlr = 1.0\n");
     ASSERT_TRUE(run->finish("done", "all is well").ok());
@@ -81,7 +82,8 @@ TEST_F(Runs, HoldTheirFolderAloneAndNameTheHolder) {
   const auto second = RunFolder::open(folder, {}, "", clock);
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().code, Code::kUnavailable);
-  EXPECT_THAT(second.error().what, AllOf(HasSubstr(folder), HasSubstr("in use by process " + std::to_string(::getpid()))));
+  EXPECT_THAT(second.error().what,
+              AllOf(HasSubstr(folder), HasSubstr("in use by process " + std::to_string(::getpid()))));
   EXPECT_THAT(text("run.json"), HasSubstr(R"("argv":["aerie")")) << "the loser changes nothing";
   run.reset();
   EXPECT_TRUE(RunFolder::open(folder, {}, "", clock).ok()) << "the lock goes with its holder";
@@ -105,7 +107,9 @@ TEST_F(Runs, WriteOneEventALine) {
   clock.advance(1.5);
   ASSERT_TRUE(run->event("step", {{"loss", 0.5}, {"n", 3}}, "\"steps\":[1,2]").ok());
   ASSERT_TRUE(run->event("end", {}).ok());
-  EXPECT_THAT(lines("events.jsonl"), testing::ElementsAre(R"({"t":1750000001.5,"event":"step","loss":0.5,"n":3,"steps":[1,2]})", R"({"t":1750000001.5,"event":"end"})"));
+  EXPECT_THAT(lines("events.jsonl"),
+              testing::ElementsAre(R"({"t":1750000001.5,"event":"step","loss":0.5,"n":3,"steps":[1,2]})",
+                                   R"({"t":1750000001.5,"event":"end"})"));
 }
 
 TEST_F(Runs, WriteWholeLinesFromManyThreads) {
@@ -161,10 +165,14 @@ TEST_F(Runs, LogOneLineForPeopleAndOneForMachines) {
   testing::internal::CaptureStderr();
   log_warning("sample_skipped", "sample 7 is skipped: it is too long", {{"sample", 7}});
   log(Level::kDebug, "detail", "not shown");
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), MatchesRegex("[0-9][0-9]:[0-9][0-9]:[0-9][0-9] warning  sample 7 is skipped: it is too long\n"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              MatchesRegex("[0-9][0-9]:[0-9][0-9]:[0-9][0-9] warning  sample 7 is skipped: it is too long\n"));
   const auto all = lines("log.jsonl");
   ASSERT_THAT(all, SizeIs(1));
-  EXPECT_THAT(all[0], HasSubstr(R"("level":"warning","event":"sample_skipped","message":"sample 7 is skipped: it is too long","sample":7})"));
+  EXPECT_THAT(
+      all[0],
+      HasSubstr(
+          R"("level":"warning","event":"sample_skipped","message":"sample 7 is skipped: it is too long","sample":7})"));
 }
 
 TEST_F(Runs, LogGoesOnWhenItsFileIsLost) {
@@ -173,12 +181,14 @@ TEST_F(Runs, LogGoesOnWhenItsFileIsLost) {
   log_info("a", "first");
   log_info("b", "second");
   const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(said, AllOf(HasSubstr("first"), HasSubstr("second"), HasSubstr("the log file is lost: writing /dev/full: No space left")));
+  EXPECT_THAT(said, AllOf(HasSubstr("first"), HasSubstr("second"),
+                          HasSubstr("the log file is lost: writing /dev/full: No space left")));
   EXPECT_EQ(said.find("is lost", said.find("is lost") + 1), std::string::npos) << "said once";
   EXPECT_FALSE(set_log_file("/no/such/folder/log").ok());
 }
 
-// --- progress ---------------------------------------------------------------------------------------------------------
+// --- progress
+// ---------------------------------------------------------------------------------------------------------
 
 TEST_F(Runs, ProgressShowsCommittedWorkRateAndTimeLeft) {
   auto run = opened();
@@ -190,10 +200,14 @@ TEST_F(Runs, ProgressShowsCommittedWorkRateAndTimeLeft) {
     progress.advance(2, 50);
   }
   const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 3) << "one line every 10 s where there is no terminal:\n" << said;
-  EXPECT_THAT(said, HasSubstr("extract  16 %  160/1000 samples  2.0 samples/s  50.0 tokens/s  7 min 00 s left  loss 2.346\n"));
-  EXPECT_THAT(text("progress.json"), AllOf(HasSubstr(R"("stage":"extract","state":"running","unit":"samples","done":160,"total":1000)"), HasSubstr(R"("rate_last_minute":2,)"),
-                                           HasSubstr(R"("eta_s":420)"), HasSubstr(R"("second_done":1500)"), HasSubstr(R"("facts":{"loss":2.34567})")));
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 3) << "one line every 10 s where there is no terminal:\n"
+                                                           << said;
+  EXPECT_THAT(
+      said, HasSubstr("extract  16 %  160/1000 samples  2.0 samples/s  50.0 tokens/s  7 min 00 s left  loss 2.346\n"));
+  EXPECT_THAT(text("progress.json"),
+              AllOf(HasSubstr(R"("stage":"extract","state":"running","unit":"samples","done":160,"total":1000)"),
+                    HasSubstr(R"("rate_last_minute":2,)"), HasSubstr(R"("eta_s":420)"),
+                    HasSubstr(R"("second_done":1500)"), HasSubstr(R"("facts":{"loss":2.34567})")));
   progress.finish("");
   EXPECT_THAT(text("progress.json"), HasSubstr(R"("state":"done")"));
 }
@@ -207,7 +221,9 @@ TEST_F(Runs, ProgressForgetsARateThatIsOlderThanItsWindow) {
   const std::string said = testing::internal::GetCapturedStderr();
   const std::string last = said.substr(said.rfind("train  "));
   EXPECT_THAT(last, AllOf(HasSubstr("20/100 steps  no progress for 1 min 3"), testing::Not(HasSubstr("steps/s"))));
-  EXPECT_THAT(text("progress.json"), AllOf(testing::Not(HasSubstr("rate_last_minute")), testing::Not(HasSubstr("eta_s")), HasSubstr(R"("seconds_since_progress":95)")));
+  EXPECT_THAT(text("progress.json"),
+              AllOf(testing::Not(HasSubstr("rate_last_minute")), testing::Not(HasSubstr("eta_s")),
+                    HasSubstr(R"("seconds_since_progress":95)")));
 }
 
 TEST_F(Runs, ProgressOfTheLastMinuteIsNotThatOfTheRun) {
@@ -215,7 +231,8 @@ TEST_F(Runs, ProgressOfTheLastMinuteIsNotThatOfTheRun) {
   Progress progress({"train", "steps", 0, 0, ""}, run.get(), clock);
   for (int i = 0; i < 100; ++i) clock.advance(1), progress.advance(10);
   for (int i = 0; i < 100; ++i) clock.advance(1), progress.advance(1);
-  EXPECT_THAT(text("progress.json"), AllOf(HasSubstr(R"("rate_last_minute":1,)"), HasSubstr(R"("rate_run":5.5,)"), testing::Not(HasSubstr("eta_s"))));
+  EXPECT_THAT(text("progress.json"), AllOf(HasSubstr(R"("rate_last_minute":1,)"), HasSubstr(R"("rate_run":5.5,)"),
+                                           testing::Not(HasSubstr("eta_s"))));
 }
 
 TEST_F(Runs, ProgressIsWrittenAtMostOnceASecond) {
@@ -255,7 +272,8 @@ TEST(Durations, AreInWords) {
   EXPECT_EQ(duration_text(-1), "0 s");
 }
 
-// --- stopping ---------------------------------------------------------------------------------------------------------
+// --- stopping
+// ---------------------------------------------------------------------------------------------------------
 
 // Runs in a child, because handlers stay for the whole program.
 int status_of_child(const std::function<int()>& work) {

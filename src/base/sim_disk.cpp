@@ -144,7 +144,8 @@ void SimDisk::sync_content(Id id) {
 void SimDisk::sync_names(Id folder) {
   std::vector<NameChange> left;
   for (NameChange& change : pending_names_) {
-    const bool touches = std::any_of(change.edits.begin(), change.edits.end(), [&](const auto& edit) { return edit.folder == folder; });
+    const bool touches =
+        std::any_of(change.edits.begin(), change.edits.end(), [&](const auto& edit) { return edit.folder == folder; });
     if (touches)
       apply(change, true);
     else

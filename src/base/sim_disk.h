@@ -39,13 +39,13 @@ class SimDisk {
   Id make(const Place& place, bool folder);
   void empty(Id id);
   void write(Id id, uint64_t offset, std::string bytes);
-  void name(const Place& place, Id id);                    // id 0 removes it
-  void move(const Place& from, const Place& to);           // one change: after a crash both names or neither
+  void name(const Place& place, Id id);           // id 0 removes it
+  void move(const Place& from, const Place& to);  // one change: after a crash both names or neither
   void sync_content(Id id);
   void sync_names(Id folder);
-  void lose_unsynced(Id id, bool show_old);                // what a failed sync does
+  void lose_unsynced(Id id, bool show_old);  // what a failed sync does
   void damage(Id id, uint64_t offset, const std::string& bytes);
-  bool inside(Id id, Id folder) const;                     // is id the folder or in it
+  bool inside(Id id, Id folder) const;  // is id the folder or in it
 
   void crash(Random& random, SimFileSystem::Survives what);
 
@@ -57,9 +57,9 @@ class SimDisk {
   };
   struct Node {
     bool folder = false;
-    std::string shown, held;               // content as seen, as on the disk
+    std::string shown, held;  // content as seen, as on the disk
     std::map<std::string, Id> names, held_names;
-    std::vector<Change> pending;           // in order; held + pending = shown unless a sync failed
+    std::vector<Change> pending;  // in order; held + pending = shown unless a sync failed
     int64_t modified = 0;
   };
   struct NameChange {

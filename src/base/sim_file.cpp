@@ -50,7 +50,8 @@ struct SimFileSystem::Machine {
     history.push_back(std::to_string(operations) + " " + std::string(verb) + " " + path);
     const int error_number = planned(call);
     if (error_number != 0) history.back() += ": " + std::string(std::strerror(error_number));
-    if (error_number == 0 && read_only && call != Call::kClose && call != Call::kSync && call != Call::kSyncFolder) return EROFS;
+    if (error_number == 0 && read_only && call != Call::kClose && call != Call::kSync && call != Call::kSyncFolder)
+      return EROFS;
     return error_number;
   }
   Status change_or_fail(Call call, std::string_view verb, const std::string& path) {
@@ -134,7 +135,11 @@ class SimFileSystem::Writable : public WritableFile {
 class SimFileSystem::Readable : public ReadableFile {
  public:
   Readable(SimFileSystem& fs, SimDisk::Id id, std::string path)
-      : fs_(fs), id_(id), path_(std::move(path)), size_bytes_(fs.machine_->disk.content(id).size()), life_(fs.machine_->life) {}
+      : fs_(fs),
+        id_(id),
+        path_(std::move(path)),
+        size_bytes_(fs.machine_->disk.content(id).size()),
+        life_(fs.machine_->life) {}
   const std::string& path() const override { return path_; }
   uint64_t size_bytes() const override { return size_bytes_; }
 
@@ -258,7 +263,8 @@ Status SimFileSystem::remove(const std::string& path) {
   const SimDisk::Place place = machine_->disk.find(path);
   if (place.id == 0) return file_error(Machine::absence(place), "removing", path);
   if (place.folder == 0) return file_error(EBUSY, "removing", path);
-  if (machine_->disk.is_folder(place.id) && !machine_->disk.names(place.id).empty()) return file_error(ENOTEMPTY, "removing", path);
+  if (machine_->disk.is_folder(place.id) && !machine_->disk.names(place.id).empty())
+    return file_error(ENOTEMPTY, "removing", path);
   machine_->disk.name(place, 0);
   return ok_status();
 }

@@ -18,8 +18,9 @@
 //     if (done) break;
 //   }
 //
-// Safe from several threads, like every FileSystem; open files must not outlive it. The same calls and seed give the same
-// result. Time stands still but for one second a change. Errors are those of the real file system, with its sentences.
+// Safe from several threads, like every FileSystem; open files must not outlive it. The same calls and seed give the
+// same result. Time stands still but for one second a change. Errors are those of the real file system, with its
+// sentences.
 #pragma once
 
 #include <memory>
@@ -67,10 +68,24 @@ class SimFileSystem : public FileSystem {
   void stop_at(int64_t operation);
 
   // --- refusals -----------------------------------------------------------------------------------------------------
-  enum class Call { kCreate, kOpen, kRead, kWrite, kSync, kClose, kList, kMakeFolder, kLink, kRename, kRemove, kSyncFolder, kSpace };
-  // The n-th call of this kind from now on (1 = the next) fails with this errno. A failed write may have put a part of its
-  // bytes; a failed sync loses what was not synced, and the next sync of that file "succeeds" without it, as measured on
-  // ext4, xfs and btrfs.
+  enum class Call {
+    kCreate,
+    kOpen,
+    kRead,
+    kWrite,
+    kSync,
+    kClose,
+    kList,
+    kMakeFolder,
+    kLink,
+    kRename,
+    kRemove,
+    kSyncFolder,
+    kSpace
+  };
+  // The n-th call of this kind from now on (1 = the next) fails with this errno. A failed write may have put a part of
+  // its bytes; a failed sync loses what was not synced, and the next sync of that file "succeeds" without it, as
+  // measured on ext4, xfs and btrfs.
   void fail(Call call, int64_t nth, int error_number);
   // What the page cache shows after a failed sync: the new data (ext4, xfs) or the old (btrfs).
   enum class AfterFailedSync { kShowsNew, kShowsOld };

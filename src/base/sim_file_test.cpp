@@ -263,7 +263,8 @@ TEST(SimFileSystem, ShowsDamageThatNobodyWrote) {
   EXPECT_EQ(content(*fs.after_crash(1, Survives::kSynced), "f"), "aXc");
 }
 
-// --- what file.h promises, proven at every point ----------------------------------------------------------------------
+// --- what file.h promises, proven at every point
+// ----------------------------------------------------------------------
 
 TEST(WriteFileAtomically, LeavesOldOrNewAtEveryCrash) {
   const std::string old_text(3000, 'o'), new_text(5000, 'n');
@@ -276,7 +277,8 @@ TEST(WriteFileAtomically, LeavesOldOrNewAtEveryCrash) {
     for (uint64_t seed = 0; seed < 60; ++seed) {
       auto after = fs.after_crash(seed);
       const std::string text = content(*after, "f");
-      ASSERT_TRUE(text == new_text || (!done && text == old_text)) << "op " << op << " seed " << seed << " size " << text.size();
+      ASSERT_TRUE(text == new_text || (!done && text == old_text))
+          << "op " << op << " seed " << seed << " size " << text.size();
       (text == old_text ? saw_old : saw_new) = true;
     }
     ASSERT_LT(op, 20);
@@ -298,8 +300,11 @@ TEST(ReplaceFile, IsNotForThingsThatMustSurvive) {
 }
 
 TEST(WriteFileAtomically, RemovesItsTemporaryFileAndKeepsTheOldOneWhenItFails) {
-  for (const auto& [call, error_number] : std::vector<std::pair<Call, int>>{
-           {Call::kCreate, EACCES}, {Call::kWrite, ENOSPC}, {Call::kSync, EIO}, {Call::kClose, EIO}, {Call::kRename, EXDEV}}) {
+  for (const auto& [call, error_number] : std::vector<std::pair<Call, int>>{{Call::kCreate, EACCES},
+                                                                            {Call::kWrite, ENOSPC},
+                                                                            {Call::kSync, EIO},
+                                                                            {Call::kClose, EIO},
+                                                                            {Call::kRename, EXDEV}}) {
     SimFileSystem fs;
     put_synced(fs, "f", "old");
     fs.fail(call, 1, error_number);
@@ -319,8 +324,10 @@ TEST(PublishNew, LeavesAWholeFileOrNoneUnderTheFinalNameAtEveryCrash) {
     done = publish_new(fs, "part", "final").ok();
     for (uint64_t seed = 0; seed < 40; ++seed) {
       auto after = fs.after_crash(seed);
-      if (done || after->exists("final")) ASSERT_EQ(content(*after, "final"), text) << "op " << op << " seed " << seed;
-      else ASSERT_EQ(content(*after, "part"), text) << "op " << op << " seed " << seed;
+      if (done || after->exists("final"))
+        ASSERT_EQ(content(*after, "final"), text) << "op " << op << " seed " << seed;
+      else
+        ASSERT_EQ(content(*after, "part"), text) << "op " << op << " seed " << seed;
     }
     ASSERT_LT(op, 10);
   }
@@ -337,7 +344,8 @@ TEST(PublishNew, NeverReplacesAFileAndKeepsTheTemporaryOne) {
 
 TEST(RemoveTemporaries, TakesOnlyWhatAKilledReplaceLeft) {
   SimFileSystem fs;
-  for (const char* name : {"run.json", "run.json.tmp-12-0", "notes.tmp-x", ".tmp-1-2", "a.tmp-", "data.tmp-1-2.txt"}) put(fs, name, "x");
+  for (const char* name : {"run.json", "run.json.tmp-12-0", "notes.tmp-x", ".tmp-1-2", "a.tmp-", "data.tmp-1-2.txt"})
+    put(fs, name, "x");
   ASSERT_TRUE(remove_temporaries(fs, "/").ok());
   EXPECT_THAT(*fs.list("/"), ElementsAre(".tmp-1-2", "a.tmp-", "data.tmp-1-2.txt", "notes.tmp-x", "run.json"));
 }

@@ -78,7 +78,8 @@ bool sleep_for(double seconds, std::stop_token stop) {
   std::mutex mutex;
   std::condition_variable_any condition;
   std::unique_lock<std::mutex> lock(mutex);
-  condition.wait_for(lock, stop, std::chrono::duration<double>(std::clamp(seconds, 0.0, kLongest_s)), [] { return false; });
+  condition.wait_for(lock, stop, std::chrono::duration<double>(std::clamp(seconds, 0.0, kLongest_s)),
+                     [] { return false; });
   return !stop.stop_requested();
 }
 

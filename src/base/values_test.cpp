@@ -47,10 +47,15 @@ TEST(Results, CarryAValueOrOneSentenceWithItsContext) {
 
 TEST(Results, MapErrnoToCodesAndCodesToExitCodes) {
   EXPECT_EQ(from_errno(ENOSPC, "writing f").what, "writing f: No space left on device");
-  const std::vector<std::tuple<int, Code, int>> expected = {
-      {ENOSPC, Code::kFull, 3},        {EDQUOT, Code::kFull, 3},    {ENOENT, Code::kNotFound, 2}, {EEXIST, Code::kExists, 2},
-      {EACCES, Code::kInvalid, 2},     {EROFS, Code::kInvalid, 2},  {ECONNREFUSED, Code::kUnavailable, 3},
-      {ETIMEDOUT, Code::kTimeout, 3},  {EIO, Code::kInternal, 1}};
+  const std::vector<std::tuple<int, Code, int>> expected = {{ENOSPC, Code::kFull, 3},
+                                                            {EDQUOT, Code::kFull, 3},
+                                                            {ENOENT, Code::kNotFound, 2},
+                                                            {EEXIST, Code::kExists, 2},
+                                                            {EACCES, Code::kInvalid, 2},
+                                                            {EROFS, Code::kInvalid, 2},
+                                                            {ECONNREFUSED, Code::kUnavailable, 3},
+                                                            {ETIMEDOUT, Code::kTimeout, 3},
+                                                            {EIO, Code::kInternal, 1}};
   for (const auto& [number, code, exit] : expected) {
     EXPECT_EQ(from_errno(number, "x").code, code) << number;
     EXPECT_EQ(exit_code(from_errno(number, "x")), exit) << number;
@@ -84,8 +89,11 @@ TEST(Texts, AreSplitTrimmedAndJoined) {
 }
 
 TEST(Texts, KnowUtf8ByTheStandardsTable) {
-  for (const char* good : {"", "plain", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80", "\xF4\x8F\xBF\xBF", "\xEF\xBF\xBF"}) EXPECT_TRUE(valid_utf8(good)) << good;
-  for (const char* bad : {"\x80", "\xC3", "\xC0\xAF", "\xC1\xBF", "\xE0\x80\xAF", "\xED\xA0\x80", "\xF0\x80\x80\x80", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF", "a\xE2\x82"})
+  for (const char* good :
+       {"", "plain", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80", "\xF4\x8F\xBF\xBF", "\xEF\xBF\xBF"})
+    EXPECT_TRUE(valid_utf8(good)) << good;
+  for (const char* bad : {"\x80", "\xC3", "\xC0\xAF", "\xC1\xBF", "\xE0\x80\xAF", "\xED\xA0\x80", "\xF0\x80\x80\x80",
+                          "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF", "a\xE2\x82"})
     EXPECT_FALSE(valid_utf8(bad)) << bad;
 }
 
@@ -102,7 +110,13 @@ TEST(Json, WritesWhatAnyReaderTakes) {
   EXPECT_EQ(json_number(std::nan("")), "null") << "unknown never becomes 0";
   EXPECT_EQ(json_number(std::numeric_limits<double>::infinity()), "null");
   EXPECT_EQ(JsonObject().text(), "{}");
-  EXPECT_EQ(JsonObject().add({"s", "x"}).add({"i", 3}).add({"d", 0.5}).add({"b", true}).add_json("a", json_array(std::vector<int64_t>{1, 2})).text(),
+  EXPECT_EQ(JsonObject()
+                .add({"s", "x"})
+                .add({"i", 3})
+                .add({"d", 0.5})
+                .add({"b", true})
+                .add_json("a", json_array(std::vector<int64_t>{1, 2}))
+                .text(),
             R"({"s":"x","i":3,"d":0.5,"b":true,"a":[1,2]})");
   EXPECT_EQ(json_array(std::vector<std::string>{}), "[]");
 }
