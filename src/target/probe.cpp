@@ -130,13 +130,16 @@ void check_boundaries(Probe& p) {
   }
   p.check("boundaries differ", nearest > kDifferent,
           "the nearest neighbours are " + std::to_string(nearest_at) + " and " + std::to_string(nearest_at + 1) + ", " + text_of(nearest) + " apart");
-  // Two neighbours that changed places: seen from both sides, the farther one is nearer. One side alone may happen where
-  // a layer takes back what the one before added.
+  // Two neighbours that changed places: the farther one is nearer, seen from below and from above. The product of both sides
+  // is at most 0.7 in a real model of 30 layers (and one side alone may pass 1, where a layer takes back what the one before
+  // added); where two changed places it is the inverse.
   std::string swapped;
-  for (size_t b = 1; b + 2 <= n; ++b)
-    if (apart(p, b - 1, b) > apart(p, b - 1, b + 1) && apart(p, b + 1, b + 2) > apart(p, b, b + 2))
-      swapped = std::to_string(b) + " and " + std::to_string(b + 1);
-  p.check("order of boundaries", swapped.empty(), swapped.empty() ? "no two neighbours seem to have changed places" : "boundaries " + swapped + " seem to have changed places");
+  double most = 0;
+  for (size_t b = 1; b + 2 <= n; ++b) {
+    const double product = apart(p, b - 1, b) / apart(p, b - 1, b + 1) * apart(p, b + 1, b + 2) / apart(p, b, b + 2);
+    if (!(product <= most)) most = product, swapped = std::to_string(b) + " and " + std::to_string(b + 1);
+  }
+  p.check("order of boundaries", most < 1, "boundaries " + swapped + " come nearest to having changed places: " + text_of(most) + " of 1");
   double end = 0;
   for (size_t j = 0; j < p.ids.size(); ++j) end = std::max(end, distance(p.row(p.full.states[n], j), p.row(p.full.last, j)));
   p.check("last boundary", end < kEqual, "boundary " + std::to_string(n) + " differs from the final state by at most " + text_of(end));

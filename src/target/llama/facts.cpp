@@ -85,6 +85,9 @@ Result<TargetFacts> read_facts(const GgufFile& gguf, const std::string& path) {
     return invalid(path + " is one of " + std::to_string(*parts) + " parts of a model: make them one file with llama.cpp's llama-gguf-split --merge");
   TRY(facts.layer_count, needed(gguf, arch + ".block_count", path));
   TRY(facts.hidden_size, needed(gguf, arch + ".embedding_length", path));
+  const GgufValue* causal = gguf.find(arch + ".attention.causal");
+  if (causal != nullptr && !causal->values.empty() && causal->values[0] == GgufScalar(false))
+    return invalid(path + " attends to both sides (" + arch + ".attention.causal is false): a target must write from left to right");
   facts.intermediate_size = int_of(gguf, arch + ".feed_forward_length", 0);
   facts.head_count = int_of(gguf, arch + ".attention.head_count", 0);
   facts.kv_head_count = int_of(gguf, arch + ".attention.head_count_kv", facts.head_count);

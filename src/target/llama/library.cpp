@@ -67,8 +67,6 @@ Result<ModelPtr> open_model(const std::string& path) {
   prepare();
   ModelPtr model(llama_model_load_from_file(path.c_str(), llama_model_default_params()));
   if (!model) return invalid("llama.cpp " + std::string(llama_version()) + " cannot load " + path + because());
-  if (!llama_model_has_decoder(model.get()) || llama_model_has_encoder(model.get()) || llama_model_is_diffusion(model.get()))
-    return invalid(path + " is no model that writes text from left to right, and a target must be one");
   return model;
 }
 

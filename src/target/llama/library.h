@@ -32,8 +32,7 @@ void prepare();
 // With several threads in the library the line may be another thread's.
 std::string because();
 
-// kInvalid with llama.cpp's reason for a file that it cannot load, and for a model that does not write text from left to
-// right (an encoder, a diffusion model): it cannot be a target.
+// kInvalid with llama.cpp's reason for a file that it cannot load. Targets and drafts alike.
 Result<ModelPtr> open_model(const std::string& path);
 
 struct ContextOptions {

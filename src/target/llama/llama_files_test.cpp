@@ -97,6 +97,11 @@ TEST_F(LlamaFiles, ThatAreADraftAreRefusedAsATarget) {
   EXPECT_THAT(refusal(path), HasSubstr("draft"));
 }
 
+TEST_F(LlamaFiles, OfAnEncoderAreRefused) {
+  const std::string path = changed([](auto& metadata) { metadata.push_back({"llama.attention.causal", gguf_bool(false)}); });
+  EXPECT_THAT(refusal(path), HasSubstr("left to right"));
+}
+
 TEST_F(LlamaFiles, WithoutATokenizerAreRefused) {
   const std::string path = changed([](auto& metadata) {
     std::erase_if(metadata, [](const auto& item) { return item.first == "tokenizer.ggml.tokens"; });

@@ -23,6 +23,8 @@ class LlamaTarget : public Target {
       return invalid("target.context is " + std::to_string(config.context) + ", and " + config.model + " was trained for " +
                      std::to_string(facts.context_length) + " tokens: set it to that or less");
     TRY(ModelPtr model, llama::open_model(config.model));
+    if (llama_model_has_encoder(model.get()) || !llama_model_has_decoder(model.get()) || llama_model_is_diffusion(model.get()))
+      return invalid(config.model + " is no model that writes text from left to right, and a target must be one");
     facts.engine_version = llama_library_version();
     return std::unique_ptr<Target>(new LlamaTarget(config, std::move(gguf), std::move(facts), std::move(model)));
   }

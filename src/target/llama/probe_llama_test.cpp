@@ -105,6 +105,13 @@ TEST(ProbeOfLlama, SeesEveryFaultOfATinyExactModel) {
   auto target = open_target(config);
   ASSERT_TRUE(target.ok()) << target.error().what;
   expect_every_fault_is_seen(**target);
+  TamperedTarget swapped(**target);
+  for (size_t b = 1; b < 7; ++b) {
+    swapped.tamper([b](Captured& c) {
+      if (c.states.size() > 8) std::swap(c.states[b], c.states[b + 1]);
+    });
+    EXPECT_NE(sentence_of(swapped).find("'order of boundaries'"), std::string::npos) << b;
+  }
   std::filesystem::remove(path);
 }
 
