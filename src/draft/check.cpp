@@ -33,8 +33,15 @@ double largest_of(std::span<const float> values) {
   return largest;
 }
 
+// GGUF holds these two as 32-bit floats, and readers differ in the decimal they make of one.
+DraftShape as_stored(DraftShape shape) {
+  shape.rms_norm_eps = static_cast<float>(shape.rms_norm_eps);
+  shape.rope_theta = static_cast<float>(shape.rope_theta);
+  return shape;
+}
+
 Status compare_facts(const Checkpoint& trained, const Checkpoint& exported, const std::string& path) {
-  if (!(trained.shape == exported.shape))
+  if (!(as_stored(trained.shape) == as_stored(exported.shape)))
     return corrupt(fmt::format("{}: sizes or flags differ from the trained draft's", path));
   if (trained.boundaries != exported.boundaries) {
     return corrupt(fmt::format("{}: boundaries [{}] instead of [{}]", path, fmt::join(exported.boundaries, ", "),

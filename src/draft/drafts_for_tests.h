@@ -47,6 +47,7 @@ inline DraftShape small_shape() {
   s.draft_vocab_size = 24;
   s.context_length = 512;
   s.rope_theta = 10000;
+  s.rms_norm_eps = 1e-5f;  // as a GGUF target says it: a float, not the decimal
   return s;
 }
 
