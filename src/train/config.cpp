@@ -9,9 +9,9 @@ void TrainConfig::fields(FieldList& v) {
   v("intermediate_size", intermediate_size, "width of the draft's MLP; 0 = the target's").range(0, 1 << 20);
   v("norm_before_residual", norm_before_residual, "the residual is the normed state (speculators)");
   v("norm_before_fc", norm_before_fc, "one RMSNorm over the target's states before fc (for targets with huge states)");
-  v("lm_head_init", lm_head_init, "start of the draft's output matrix: the target's rows, or random")
-      .one_of({"target", "random"});
-  v("fc_init", fc_init, "start of fc: pass the highest state through, or random").one_of({"identity", "random"});
+  v("init", init,
+    "start of the weights: fitted to the data by regression, only the target's output matrix, or all random")
+      .one_of({"fitted", "target", "random"});
   v("mask", mask, "which token's loss mask gates a slot: the predicted one, the step's input, or the slot's own")
       .one_of({"predicted", "input", "unshifted"});
   v("step_decay", step_decay, "weight of step k is step_decay^k").range(0, 1);

@@ -5,7 +5,10 @@
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/addmm.h>
+#include <ATen/ops/cholesky_solve.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/linalg_cholesky_ex.h>
+#include <ATen/ops/linalg_eigh.h>
 #include <ATen/ops/mm.h>
 #include <c10/core/InferenceMode.h>
 
@@ -87,6 +90,26 @@ void attention_backward(HeadShape s, bool causal, ConstMatrix query, ConstMatrix
   // Every query head of a group gave its own share to the key head.
   tensor_of(d_key.data, {s.kv_heads, d_key.rows, s.size}, {s.size, d_key.stride, 1}).add_(dk.sum(1));
   tensor_of(d_value.data, {s.kv_heads, d_value.rows, s.size}, {s.size, d_value.stride, 1}).add_(dv.sum(1));
+}
+
+bool solve_ridge(Matrix x, ConstMatrix gram, double ridge, ConstMatrix rhs) {
+  const c10::InferenceMode guard;
+  at::Tensor a = tensor_of(gram).to(at::kDouble);
+  a.diagonal().add_(ridge);
+  const auto [factor, info] = at::linalg_cholesky_ex(a);
+  if (info.item<int>() != 0) return false;
+  const at::Tensor solved = at::cholesky_solve(tensor_of(rhs).to(at::kDouble), factor);
+  tensor_of(x).copy_(solved);
+  return solved.isfinite().all().item<bool>();
+}
+
+bool top_eigenvectors(Matrix vectors, ConstMatrix symmetric) {
+  const c10::InferenceMode guard;
+  const at::Tensor a = tensor_of(symmetric).to(at::kDouble);
+  if (!a.isfinite().all().item<bool>()) return false;
+  const at::Tensor all = std::get<1>(at::linalg_eigh(a));  // ascending
+  tensor_of(vectors).copy_(all.slice(1, all.size(1) - vectors.columns).flip({1}));
+  return true;
 }
 
 }  // namespace aerie::dense

@@ -50,4 +50,11 @@ void attention_backward(HeadShape shape, bool causal, ConstMatrix query, ConstMa
                         const float* d_out, const float* out, const float* lse, Matrix d_query, Matrix d_key,
                         Matrix d_value);
 
+// x = (gram + ridge * I)^-1 rhs for a symmetric positive gram [n, n] and rhs [n, m], solved in double precision. False
+// when it cannot be solved (values that are not finite, a gram that is not positive).
+bool solve_ridge(Matrix x, ConstMatrix gram, double ridge, ConstMatrix rhs);
+
+// The eigenvectors of the `vectors.columns` largest eigenvalues of a symmetric matrix, as columns, largest first.
+bool top_eigenvectors(Matrix vectors, ConstMatrix symmetric);
+
 }  // namespace aerie::dense

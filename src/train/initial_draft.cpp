@@ -34,11 +34,6 @@ std::vector<float> normals(Random& random, size_t count, double deviation) {
   return values;
 }
 
-// [H, 3 H]: the highest state passes, the others start at nothing but the noise that was drawn.
-void pass_highest_state(std::vector<float>& fc, int hidden) {
-  for (int row = 0; row < hidden; ++row) fc[static_cast<size_t>(row) * 3 * hidden + 2 * hidden + row] += 1.0f;
-}
-
 std::vector<float> rows_of(const StoredHead& head, const std::vector<int32_t>& targets, int hidden) {
   std::vector<float> rows;
   rows.reserve(targets.size() * static_cast<size_t>(hidden));
@@ -84,6 +79,7 @@ Checkpoint initial_draft(const DraftShape& shape, const StoreHeader& header, con
   c.target_fingerprint = header.target_fingerprint;
   c.target_name = header.target_name;
   c.ttt_steps = config.ttt_steps;
+  const bool targets = config.init != "random";
   Random random(static_cast<uint64_t>(config.seed), kWeightStream);
   for (const auto& [name, dimensions] : expected_tensors(shape)) {
     size_t count = 1;
@@ -93,16 +89,15 @@ Checkpoint initial_draft(const DraftShape& shape, const StoreHeader& header, con
       continue;
     }
     std::vector<float> values;
-    if (name == "norm.weight" && config.lm_head_init == "target") {
+    if (name == "norm.weight" && targets) {
       values = head.norm;
     } else if (dimensions.size() == 1) {
       values.assign(count, 1.0f);
-    } else if (name == "lm_head.weight" && config.lm_head_init == "target") {
+    } else if (name == "lm_head.weight" && targets) {
       values = rows_of(head, vocabulary.targets, shape.hidden_size);
     } else {
       const bool adds = name.ends_with("o_proj.weight") || name.ends_with("down_proj.weight");
       values = normals(random, count, adds ? kSmall : kDeviation);
-      if (name == "fc.weight" && config.fc_init == "identity") pass_highest_state(values, shape.hidden_size);
     }
     c.tensors.push_back(tensor_f32(name, dimensions, values));
   }

@@ -13,8 +13,9 @@ namespace aerie {
 // kInvalid when the header lacks what a shape needs (heads, sizes, three boundaries), naming it.
 Result<DraftShape> draft_shape_of(const StoreHeader& header, const TrainConfig& config, int draft_vocab_size);
 
-// Step 0. Norms are 1 (the last one the target's); matrices normal with deviation 0.02 from the seed, the same on every
-// machine; o_proj and down_proj small, so that the layer begins near the identity; fc and lm_head as the config says.
+// Norms are 1; matrices normal with deviation 0.02 from the seed, the same on every machine; o_proj and down_proj
+// small, so that the layer begins near the identity. Unless config.init is "random", lm_head and the last norm are the
+// target's.
 Checkpoint initial_draft(const DraftShape& shape, const StoreHeader& header, const StoredHead& head,
                          const DraftVocabulary& vocabulary, const TrainConfig& config);
 

@@ -56,7 +56,12 @@ AERIE_CLONES void rms_rows(const Matrix& y, const ConstMatrix& x, const float* w
   for (int64_t r = begin; r < end; ++r) {
     const float* in = x.data + r * x.stride;
     float* out = y.data + r * y.stride;
-    if (!known) inverse[r] = static_cast<float>(1.0 / std::sqrt(dot(in, in, n) / static_cast<double>(n) + epsilon));
+    if (!known) {
+      const float sum = dot(in, in, n);
+      // A sum that overflowed must not turn the row into zeros: it becomes NaN, and the loss says so.
+      const double mean = static_cast<double>(sum) / static_cast<double>(n);
+      inverse[r] = std::isfinite(sum) ? static_cast<float>(1.0 / std::sqrt(mean + epsilon)) : std::nanf("");
+    }
     const float scale = inverse[r];
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) out[i] = in[i] * scale * weight[i];
@@ -248,17 +253,20 @@ AERIE_CLONES void merge_backward_rows(const MergeArgs& a, const OwnGradients& g,
   }
 }
 
-AERIE_CLONES void adamw_range(const AdamArgs& a, float* w, const float* g, float* m, float* v, int64_t count) {
-  const float b1 = static_cast<float>(a.beta1), b2 = static_cast<float>(a.beta2),
-              scale = static_cast<float>(a.gradient_scale);
+// step_scale may be null: then every element moves as far as it should.
+AERIE_CLONES void adamw_range(const AdamArgs& a, float* w, const float* g, float* m, float* v, const float* step_scale,
+                              int64_t count) {
+  const float b1 = static_cast<float>(a.beta1), b2 = static_cast<float>(a.beta2);
+  const float scale = static_cast<float>(a.gradient_scale), epsilon = static_cast<float>(a.epsilon);
   const float keep = static_cast<float>(1.0 - a.lr * a.weight_decay), step = static_cast<float>(a.lr / a.correction1);
-  const float root = static_cast<float>(1.0 / std::sqrt(a.correction2)), epsilon = static_cast<float>(a.epsilon);
+  const float root = static_cast<float>(1.0 / std::sqrt(a.correction2));
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
     const float grad = g[i] * scale;
     m[i] = b1 * m[i] + (1.0f - b1) * grad;
     v[i] = b2 * v[i] + (1.0f - b2) * grad * grad;
-    w[i] = w[i] * keep - step * m[i] / (__builtin_sqrtf(v[i]) * root + epsilon);
+    const float move = step * m[i] / (__builtin_sqrtf(v[i]) * root + epsilon);
+    w[i] = w[i] * keep - (step_scale == nullptr ? move : move * step_scale[i]);
   }
 }
 
@@ -391,8 +399,29 @@ double sum_of_squares(const float* x, int64_t count) {
 }
 
 void adamw(const AdamArgs& args, float* weight, const float* gradient, float* mean, float* square, int64_t count) {
-  parallel(count, 1 << 14,
-           [&](int64_t b, int64_t e) { adamw_range(args, weight + b, gradient + b, mean + b, square + b, e - b); });
+  parallel(count, 1 << 14, [&](int64_t b, int64_t e) {
+    adamw_range(args, weight + b, gradient + b, mean + b, square + b, nullptr, e - b);
+  });
+}
+
+void adamw_columns(const AdamArgs& args, Matrix weight, const float* gradient, float* mean, float* square,
+                   const float* step_scale) {
+  parallel(weight.rows, 8, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const int64_t at = r * weight.stride;
+      adamw_range(args, weight.data + at, gradient + at, mean + at, square + at, step_scale, weight.columns);
+    }
+  });
+}
+
+void scale_columns(Matrix x, const float* scale) {
+  parallel(x.rows, 8, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      float* row = x.data + r * x.stride;
+#pragma omp simd
+      for (int64_t c = 0; c < x.columns; ++c) row[c] *= scale[c];
+    }
+  });
 }
 
 }  // namespace aerie::kernels

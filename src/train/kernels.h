@@ -74,5 +74,10 @@ struct AdamArgs {
   double lr, beta1, beta2, epsilon, weight_decay, gradient_scale, correction1, correction2;
 };
 void adamw(const AdamArgs& args, float* weight, const float* gradient, float* mean, float* square, int64_t count);
+// The same for a matrix whose column c moves step_scale[c] times as far.
+void adamw_columns(const AdamArgs& args, dense::Matrix weight, const float* gradient, float* mean, float* square,
+                   const float* step_scale);
+// Column c of a matrix times scale[c].
+void scale_columns(dense::Matrix x, const float* scale);
 
 }  // namespace aerie::kernels

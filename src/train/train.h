@@ -21,9 +21,8 @@ struct TrainConfig {
   int intermediate_size = 0;  // 0 = the target's
   bool norm_before_residual = false;
   bool norm_before_fc = false;
-  std::string lm_head_init = "target";  // target | random
-  std::string fc_init = "identity";     // identity | random
-  std::string mask = "predicted";       // predicted | input | unshifted
+  std::string init = "fitted";     // fitted | target | random: what the weights start from
+  std::string mask = "predicted";  // predicted | input | unshifted
   double step_decay = 0.8;
   int epochs = 10;
   int max_steps = 0;        // 0 = epochs decide

@@ -108,6 +108,25 @@ TEST(Train, LearnsAndLeavesADraftThatBindsToItsTarget) {
   }
 }
 
+TEST(Train, StartsFromARegressionThatKnowsMoreThanRandomWeights) {
+  const std::string store = testing_store::make("start", {.samples = 60});
+  TrainConfig config = small_config();
+  config.max_steps = 1;
+  config.lr = 0;
+  double loss[3] = {};
+  const char* starts[3] = {"fitted", "target", "random"};
+  for (int i = 0; i < 3; ++i) {
+    config.init = starts[i];
+    const std::string folder = fresh(std::string("start_") + starts[i]);
+    const auto result = train_in(store, config, folder);
+    ASSERT_TRUE(result.ok()) << result.error().what;
+    loss[i] = result->validation_loss;
+    EXPECT_EQ(events_of(folder, "fitted").size(), i == 0 ? 1u : 0u);
+  }
+  EXPECT_LT(loss[0], 0.6 * loss[1]);
+  EXPECT_LT(loss[0], loss[2]);
+}
+
 TEST(Train, ResumedRunIsBitwiseTheStraightOne) {
   const std::string store = testing_store::make("resume", {.samples = 40});
   const TrainConfig config = small_config();
@@ -166,13 +185,28 @@ TEST(Train, RefusesToGoOnWithAnotherSettingStoreOrTarget) {
 }
 
 TEST(Train, StopsAtALossThatIsNotFiniteAndNamesStepAndSamples) {
-  const std::string store = testing_store::make("nan", {.samples = 4, .broken_sample = 2}), folder = fresh("nan");
-  TrainConfig config = small_config();
-  config.validation_share = 0;
+  const std::string store = testing_store::make("nan", {.samples = 12}), folder = fresh("nan");
+  const TrainConfig config = small_config();
+  ASSERT_FALSE(train_until(store, config, folder, 1).ok());
+  // A state whose weights have run away.
+  const std::string path = folder + "/checkpoints/last/resume.safetensors";
+  const auto file = SafetensorsFile::open(path);
+  ASSERT_TRUE(file.ok());
+  std::vector<Tensor> tensors;
+  std::vector<TensorView> views;
+  for (const TensorView& t : file->tensors()) {
+    tensors.push_back({t.name, t.dtype, t.shape, {t.bytes.begin(), t.bytes.end()}});
+    if (t.name != "midlayer.mlp.down_proj.weight") continue;
+    tensors.back() = tensor_f32(t.name, t.shape, std::vector<float>(t.bytes.size() / 4, 3e38f));
+  }
+  for (const Tensor& t : tensors) views.push_back(t.view());
+  ASSERT_TRUE(write_safetensors(real_file_system(), path, views, file->metadata()).ok());
+  const size_t done = events_of(folder, "train_step").size();
   const auto result = train_in(store, config, folder);
   ASSERT_FALSE(result.ok());
-  EXPECT_NE(result.error().what.find("step 1"), std::string::npos) << result.error().what;
-  EXPECT_NE(result.error().what.find("sample-2"), std::string::npos) << result.error().what;
+  EXPECT_NE(result.error().what.find("step " + std::to_string(done + 1)), std::string::npos) << result.error().what;
+  EXPECT_NE(result.error().what.find("sample-"), std::string::npos) << result.error().what;
+  EXPECT_EQ(events_of(folder, "train_step").size(), done);
 }
 
 TEST(Train, KeepsToATimeLimit) {

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "train/fitted_draft.h"
 #include "train/initial_draft.h"
 #include "train/schedule.h"
 
@@ -116,18 +117,39 @@ Status Trainer::make_model() {
     std::vector<Tensor> moments;
     draft_.tensors = {d2t};
     for (Tensor& t : resumed->tensors)
-      (t.name.starts_with("exp_avg") ? moments : draft_.tensors).push_back(std::move(t));
+      (t.name.starts_with("exp_avg") || t.name == "feature_scale" ? moments : draft_.tensors).push_back(std::move(t));
     TRY(model_, TttModel::create(draft_, head, options));
     if (!moments.empty()) CHECKED(model_->restore_optimizer(moments));
     state_ = resumed->state;
     log_info("resume", fmt::format("going on after step {} of {}", state_.step, path));
   } else {
+    if (config_.init == "fitted") CHECKED(fit_start(head, options));
     TRY(model_, TttModel::create(draft_, head, options));
+    TRY(const auto rms, feature_rms(draft_, *store_, split_.train, head, options, config_, stop_));
+    if (!rms.empty()) CHECKED(model_->set_feature_rms(rms));
   }
   draft_.tensors = {*draft_.find("d2t")};
   elapsed_before_s_ = state_.elapsed_s;
   first_step_ = saved_step_ = state_.step;
   return ok_status();
+}
+
+Status Trainer::fit_start(const std::shared_ptr<const StoredHead>& head, const TttOptions& options) {
+  TRY(const FitReport fit, fit_draft(draft_, *store_, split_.train, head, options, config_, stop_));
+  if (!fit.fitted) {
+    log_warning("not_fitted",
+                fmt::format("the draft's start could not be fitted to {} tokens; it starts from the target's "
+                            "output matrix and random weights",
+                            fit.rows));
+    return ok_status();
+  }
+  log_info("fitted",
+           fmt::format("the draft starts from a regression on {} tokens: acceptance estimate {:.2f} before training",
+                       fit.rows, fit.acceptance));
+  return run_.event("fitted", {{"rows", fit.rows},
+                               {"norm_scale", fit.norm_scale},
+                               {"held_out_loss", fit.loss},
+                               {"acceptance_estimate", fit.acceptance}});
 }
 
 RunIdentity Trainer::identity() const {
@@ -150,6 +172,7 @@ RunIdentity Trainer::identity() const {
           {"ttt_steps", std::to_string(c.ttt_steps)},
           {"norm_before_residual", c.norm_before_residual ? "true" : "false"},
           {"norm_before_fc", c.norm_before_fc ? "true" : "false"},
+          {"init", c.init},
           {"mask", c.mask},
           {"step_decay", fmt::format("{}", c.step_decay)},
           {"epochs", std::to_string(c.epochs)},

@@ -27,6 +27,7 @@ class Trainer {
   Status prepare();
   Status choose_words();
   Status make_model();
+  Status fit_start(const std::shared_ptr<const StoredHead>& head, const TttOptions& options);
   RunIdentity identity() const;
 
   Status loop();

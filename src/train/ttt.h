@@ -101,10 +101,15 @@ class TttModel {
   // Returns the norm before clipping; kInvalid when it is not finite, and then nothing was changed.
   Result<double> update(const AdamWSettings& settings, int64_t step);
 
+  // What fc reads has columns of very different size (a few reach thousands). With their rms given, fc learns as if
+  // each column had rms 1: gradients and steps are scaled, weights keep their meaning. kInvalid unless 3 Ht positive
+  // values.
+  Status set_feature_rms(std::span<const float> rms);
+
   // Names and shapes as in a checkpoint (trainable ones: d2t is left out).
   std::vector<Tensor> weights() const;
   std::vector<Tensor> gradients() const;
-  // "exp_avg.<name>" and "exp_avg_sq.<name>".
+  // "exp_avg.<name>", "exp_avg_sq.<name>", and "feature_scale" when features have one.
   std::vector<Tensor> optimizer_state() const;
   Status restore_optimizer(const std::vector<Tensor>& state);
 

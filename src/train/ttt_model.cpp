@@ -276,6 +276,9 @@ std::vector<int32_t> TttModel::State::teacher_argmax(std::span<const float> last
 
 Result<double> TttModel::update(const AdamWSettings& settings, int64_t step) {
   State& s = *state_;
+  const int64_t columns = 3 * int64_t{s.shape.target_hidden_size}, fc_count = s.shape.hidden_size * columns;
+  const bool scaled = !s.feature_scale.empty();
+  if (scaled) kernels::scale_columns({s.gradients.fc, s.shape.hidden_size, columns, columns}, s.feature_scale.data());
   const double norm = std::sqrt(kernels::sum_of_squares(s.gradients_block.data(), s.count));
   if (!std::isfinite(norm)) return invalid("the gradient's norm is not finite");
   if (s.mean_block.count() == 0) {
@@ -295,10 +298,28 @@ Result<double> TttModel::update(const AdamWSettings& settings, int64_t step) {
     kernels::adamw(args, s.weights_block.data() + begin, s.gradients_block.data() + begin, s.mean_block.data() + begin,
                    s.square_block.data() + begin, end - begin);
   };
-  part(0, s.matrix_count);
+  if (scaled) {  // fc stands first in the block
+    kernels::adamw_columns(args, {s.weights.fc, s.shape.hidden_size, columns, columns}, s.gradients.fc,
+                           s.mean_block.data(), s.square_block.data(), s.feature_scale.data());
+  }
+  part(scaled ? fc_count : 0, s.matrix_count);
   args.weight_decay = 0;
   part(s.matrix_count, s.count);
   return norm;
+}
+
+Status TttModel::set_feature_rms(std::span<const float> rms) {
+  const size_t columns = 3 * static_cast<size_t>(state_->shape.target_hidden_size);
+  if (rms.size() != columns)
+    return invalid(fmt::format("{} feature scales were given, fc reads {}", rms.size(), columns));
+  std::vector<float> scale;
+  for (const float value : rms) {
+    if (!(value > 0) || !std::isfinite(value))
+      return invalid(fmt::format("a feature's rms is {}, not positive", value));
+    scale.push_back(1.0f / value);
+  }
+  state_->feature_scale = std::move(scale);
+  return ok_status();
 }
 
 std::vector<Tensor> TttModel::weights() const { return tensors_of(*state_, state_->weights_block.data(), ""); }
@@ -306,15 +327,27 @@ std::vector<Tensor> TttModel::gradients() const { return tensors_of(*state_, sta
 
 std::vector<Tensor> TttModel::optimizer_state() const {
   if (state_->mean_block.count() == 0) return {};  // before the first update
+  const auto columns = static_cast<int64_t>(state_->feature_scale.size());
   std::vector<Tensor> all = tensors_of(*state_, state_->mean_block.data(), "exp_avg.");
   std::vector<Tensor> squares = tensors_of(*state_, state_->square_block.data(), "exp_avg_sq.");
   std::move(squares.begin(), squares.end(), std::back_inserter(all));
+  if (columns > 0) all.push_back(tensor_f32("feature_scale", {columns}, state_->feature_scale));
   return all;
 }
 
 Status TttModel::restore_optimizer(const std::vector<Tensor>& state) {
   CHECKED(fill(*state_, state_->mean_block.zeroed(state_->count), state, "exp_avg."));
-  return fill(*state_, state_->square_block.zeroed(state_->count), state, "exp_avg_sq.");
+  CHECKED(fill(*state_, state_->square_block.zeroed(state_->count), state, "exp_avg_sq."));
+  state_->feature_scale.clear();
+  for (const Tensor& t : state) {
+    if (t.name != "feature_scale") continue;
+    TRY(state_->feature_scale, to_floats(t.view()));
+    if (static_cast<int64_t>(state_->feature_scale.size()) != 3 * int64_t{state_->shape.target_hidden_size}) {
+      return invalid(
+          fmt::format("tensor feature_scale has shape {}, which does not fit the draft", shape_text(t.shape)));
+    }
+  }
+  return ok_status();
 }
 
 }  // namespace aerie

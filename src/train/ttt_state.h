@@ -65,7 +65,8 @@ struct TttModel::State {
   int64_t count = 0, matrix_count = 0;  // floats in the block; matrices stand first, norms behind
   Floats weights_block, gradients_block, mean_block, square_block;
   DraftTensors weights, gradients;
-  Floats teacher_head;  // [Vd, H] rows of the target's lm_head
+  std::vector<float> feature_scale;  // [3 Ht] 1 / rms of what fc reads, per column; empty = all 1
+  Floats teacher_head;               // [Vd, H] rows of the target's lm_head
   Workspace work;
 
   int64_t query_width() const { return int64_t{shape.head_count} * shape.head_size; }

@@ -452,6 +452,38 @@ TEST(Ttt, SaysWhichSequenceHasALossThatIsNotFinite) {
   EXPECT_NE(outputs.error().what.find("sequence 1"), std::string::npos) << outputs.error().what;
 }
 
+// fc reading columns a thousand times as large, with weights as much smaller, is the same model and must learn the
+// same.
+TEST(Ttt, LearnsTheSameWhateverTheSizeOfTheFeatures) {
+  const DraftShape shape = tiny_shape();
+  const auto head = tiny_head(shape);
+  const Checkpoint plain = tiny_draft(shape);
+  Tokens t = tokens(shape, 40, 5, 22), large = t;
+  const size_t columns = 72;
+  std::vector<float> rms(columns, 1.0f), factor(columns);
+  for (size_t c = 0; c < columns; ++c) rms[c] = factor[c] = c % 3 == 0 ? 1024.0f : c % 3 == 1 ? 1.0f : 0.0625f;
+  for (size_t i = 0; i < large.aux.size(); ++i) large.aux[i] *= factor[i % columns];
+  Checkpoint small = plain;
+  for (Tensor& tensor : small.tensors) {
+    if (tensor.name != "fc.weight") continue;
+    std::vector<float> values = *to_floats(tensor.view());
+    for (size_t i = 0; i < values.size(); ++i) values[i] /= factor[i % columns];
+    tensor = tensor_f32(tensor.name, tensor.shape, values);
+  }
+  auto a = model(plain, head), b = model(small, head);
+  ASSERT_TRUE(a->set_feature_rms(std::vector<float>(columns, 1.0f)).ok());
+  ASSERT_TRUE(b->set_feature_rms(rms).ok());
+  const AdamWSettings adamw{.lr = 1e-3, .weight_decay = 0.1, .clip_norm = 0.5};
+  for (int64_t step = 1; step <= 5; ++step) {
+    const double loss = run(*a, {t}, {.gradients = true}).loss;
+    EXPECT_NEAR(run(*b, {large}, {.gradients = true}).loss, loss, 1e-4 * loss) << "step " << step;
+    ASSERT_TRUE(a->update(adamw, step).ok());
+    ASSERT_TRUE(b->update(adamw, step).ok());
+  }
+  EXPECT_FALSE(a->set_feature_rms(std::vector<float>(3, 1.0f)).ok());
+  EXPECT_FALSE(a->set_feature_rms(std::vector<float>(columns, 0.0f)).ok());
+}
+
 TEST(Ttt, RefusesWhatDoesNotFit) {
   const DraftShape shape = tiny_shape();
   const auto head = tiny_head(shape);

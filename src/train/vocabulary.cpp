@@ -9,7 +9,8 @@ namespace aerie {
 namespace {
 
 constexpr double kWantedCoverage = 0.995;
-constexpr int64_t kPiece = 256, kLeast = 512, kMost = 8192;
+constexpr double kMuchUnseen = 0.02;
+constexpr int64_t kPiece = 256, kLeast = 512, kLeastThen = 4096, kMost = 8192;
 
 int64_t chosen_size(const std::vector<int64_t>& counts, const std::vector<int32_t>& by_count, int64_t total) {
   const auto vocab = static_cast<int64_t>(counts.size());
@@ -19,6 +20,9 @@ int64_t chosen_size(const std::vector<int64_t>& counts, const std::vector<int32_
     ++size;
   }
   size = (size + kPiece - 1) / kPiece * kPiece;
+  const auto once = static_cast<double>(std::count(counts.begin(), counts.end(), 1));
+  const double unseen = total == 0 ? 0 : once / static_cast<double>(total);
+  if (unseen > kMuchUnseen) size = std::max(size, kLeastThen);
   return std::min(std::clamp(size, kLeast, kMost), vocab);
 }
 

@@ -65,9 +65,18 @@ TEST(Vocabulary, ChoosesASizeThatCoversNearlyEverything) {
 }
 
 TEST(Vocabulary, NeverChoosesMoreThanTheTargetHasOrThanTrainingCanBear) {
-  EXPECT_EQ(choose_vocabulary(std::vector<int64_t>(300, 1), 0)->targets.size(), 300u);
-  EXPECT_EQ(choose_vocabulary(std::vector<int64_t>(50000, 1), 0)->targets.size(), 8192u);
+  EXPECT_EQ(choose_vocabulary(std::vector<int64_t>(300, 9), 0)->targets.size(), 300u);
+  EXPECT_EQ(choose_vocabulary(std::vector<int64_t>(50000, 9), 0)->targets.size(), 8192u);
   EXPECT_EQ(choose_vocabulary(std::vector<int64_t>(50000, 0), 0)->targets.size(), 512u);
+}
+
+TEST(Vocabulary, TakesMoreThanWasSeenWhenManyTokensWereSeenOnce) {
+  std::vector<int64_t> counts(40000, 0);
+  std::fill(counts.begin(), counts.begin() + 1000, 100);
+  std::fill(counts.begin() + 1000, counts.begin() + 1500, 1);  // 0.5 % once
+  EXPECT_EQ(choose_vocabulary(counts, 0)->targets.size(), 1024u);
+  std::fill(counts.begin() + 1000, counts.begin() + 4000, 1);  // 2.9 %
+  EXPECT_EQ(choose_vocabulary(counts, 0)->targets.size(), 4096u);
 }
 
 TEST(Vocabulary, RefusesASizeAboveTheTargets) {
