@@ -10,6 +10,7 @@
 #include "base/child.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "target/target.h"  // says whether this build has llama.cpp
 
 namespace aerie {
 namespace {
@@ -27,9 +28,14 @@ class BadInput : public testing::Test {
 
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
   void write(const std::string& name, const std::string& text) { std::ofstream(path(name), std::ios::binary) << text; }
+  // The small model; empty when there is none, or no llama.cpp to run it.
   std::string model() {
+#ifdef AERIE_HAVE_LLAMA
     const char* model = std::getenv("AERIE_MODEL");
     return model != nullptr && files::exists(model) ? model : "";
+#else
+    return "";
+#endif
   }
 
   ChildResult run(std::vector<std::string> words) {
@@ -67,13 +73,14 @@ TEST_F(BadInput, NoModelAtAll) {
 }
 
 TEST_F(BadInput, ModelThatIsNoGguf) {
+  if (model().empty()) GTEST_SKIP() << "this build has no llama.cpp, or AERIE_MODEL names no model (scripts/bootstrap --env prints it)";
   write("prompts.txt", "Hello?\n");
   write("text.gguf", "this is a text, and a rather short one");
   expect_refusal(run({"generate", "--folder", path("run"), "--model", path("text.gguf"), "--prompts", path("prompts.txt")}), 2, {"text.gguf", "GGUF"});
 }
 
 TEST_F(BadInput, TruncatedModel) {
-  if (model().empty()) GTEST_SKIP() << "AERIE_MODEL names no model: scripts/bootstrap --env prints it";
+  if (model().empty()) GTEST_SKIP() << "this build has no llama.cpp, or AERIE_MODEL names no model (scripts/bootstrap --env prints it)";
   std::ifstream in(model(), std::ios::binary);
   std::string head(6 << 20, '\0');
   in.read(head.data(), static_cast<std::streamsize>(head.size()));
@@ -96,7 +103,7 @@ TEST_F(BadInput, EmptyPrompts) {
 }
 
 TEST_F(BadInput, PromptLongerThanTheContextIsRecordedAndTheOthersAreAnswered) {
-  if (model().empty()) GTEST_SKIP() << "AERIE_MODEL names no model: scripts/bootstrap --env prints it";
+  if (model().empty()) GTEST_SKIP() << "this build has no llama.cpp, or AERIE_MODEL names no model (scripts/bootstrap --env prints it)";
   std::string words;
   for (int i = 0; i < 400; ++i) words += "harbour " + std::to_string(i) + " ";
   write("prompts.jsonl", "{\"id\": \"long\", \"prompt\": \"" + words + "\"}\n{\"id\": \"short\", \"prompt\": \"Say hello.\"}\n");
@@ -160,7 +167,7 @@ TEST_F(SmallDisk, ReadOnlyFolder) {
 }
 
 TEST_F(SmallDisk, FullDiskSaysTryLaterAndTheRunGoesOnOnceThereIsSpace) {
-  if (model().empty()) GTEST_SKIP() << "AERIE_MODEL names no model: scripts/bootstrap --env prints it";
+  if (model().empty()) GTEST_SKIP() << "this build has no llama.cpp, or AERIE_MODEL names no model (scripts/bootstrap --env prints it)";
   write("prompts.txt", "Say hello.\nName a colour.\n");
   const std::vector<std::string> command = {"generate", "--folder", path("disk/run"), "--model", model(), "--prompts", path("prompts.txt"),
                                             "--set", "target.context=128", "--set", "target.parallel=1", "--set", "target.threads=1",

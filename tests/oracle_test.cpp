@@ -20,9 +20,9 @@
 namespace aerie {
 namespace {
 
+#ifdef AERIE_HAVE_LLAMA
 std::string variable(const char* name) { return std::getenv(name) ? std::getenv(name) : ""; }
 
-#ifdef AERIE_HAVE_LLAMA
 constexpr const char* kText =
     "The lighthouse keeper wrote every evening: wind from the west, sea calm, two sails in sight. In March 1911 he counted 14 storms,\n"
     "and after each he repaired the lamp himself.\n\nfor i in range(10):\n    print(i ** 2)\n\nWhat is the capital of Portugal? Lisbon.";

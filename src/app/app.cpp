@@ -21,7 +21,7 @@ int report(const Status& status) {
 
 // Defaults, then the file, then the environment, then the command line: the nearer to the hand, the stronger.
 Status read_settings(Settings& settings, const CommandLine& line) {
-  if (line.command == "demo") CHECKED(apply_demo_defaults(settings));
+  if (line.command == "demo") apply_demo_defaults(settings);
   if (!line.config_file.empty()) CHECKED(settings.config.load_toml(real_file_system(), line.config_file));
   CHECKED(settings.config.load_environment(environ));
   for (const std::string& assignment : line.overrides) CHECKED(settings.config.set(assignment));

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <climits>
-#include <vector>
 
 #include "base/file.h"
 #include "target/target.h"
@@ -22,14 +21,10 @@ std::string program_folder() {
 
 }  // namespace
 
-Result<std::string> shipped_file(const std::string& name) {
+std::string shipped_file(const std::string& name) {
   const std::string here = program_folder();
-  // build/<preset>/aerie in a source tree, or bin/aerie of an installation.
-  const std::vector<std::string> places = {here + "/../../data/" + name, here + "/../share/aerie/" + name};
-  for (const std::string& place : places)
-    if (real_file_system().exists(place)) return place;
-  return not_found("the shipped file " + name + " is neither at " + places[0] + " nor at " + places[1] +
-                   ": run the program from its source tree, or name files of your own");
+  const std::string in_tree = here + "/../../data/" + name, installed = here + "/../share/aerie/" + name;
+  return real_file_system().exists(installed) && !real_file_system().exists(in_tree) ? installed : in_tree;
 }
 
 std::string libraries_text() {

@@ -40,6 +40,6 @@ class Pipeline {
 };
 
 // Settings that make the demo fit half an hour on two cores; they go in before files, environment and flags.
-Status apply_demo_defaults(Settings& settings);
+void apply_demo_defaults(Settings& settings);
 
 }  // namespace aerie
