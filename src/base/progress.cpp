@@ -64,7 +64,8 @@ struct Progress::State {
     if (marks.empty() || now_s - last_advance_s > kWindow_s) return std::nullopt;
     const Mark& from = marks.front();
     const double span_s = now_s - from.at_s;
-    if (span_s < 0.5) return std::nullopt;
+    // Work that is committed in bursts has no rate before the first one: 0 would read as a stall.
+    if (span_s < 0.5 || done == from.done) return std::nullopt;
     return static_cast<double>(second ? second_done - from.second_done : done - from.done) / span_s;
   }
   std::optional<double> overall(bool second) const {
