@@ -14,7 +14,4 @@ Result<StageOutcome> export_draft(FileSystem& fs, const Settings& settings, RunF
 Result<StageOutcome> bench_draft(FileSystem& fs, const Settings& settings, RunFolder& run, std::stop_token stop);
 Result<StageOutcome> report_run(FileSystem& fs, const Settings& settings, RunFolder& run);
 
-// "this binary was built without LibTorch: ..." when a library is missing for this stage.
-Status check_stage(const std::string& name);
-
 }  // namespace aerie
