@@ -84,12 +84,7 @@ Result<BenchResult> bench_one(FileSystem& fs, const Settings& settings, const st
 #ifdef AERIE_HAVE_LLAMA
     subject.label = weight_type;
     subject.note = "the same weights, written as " + weight_type;
-    subject.target = run.file("target-" + weight_type + ".gguf");
-    if (!fs.exists(subject.target)) {
-      log_info("dequantize", "writing the target's weights as " + weight_type + " into " + subject.target);
-      CHECKED(write_dequantized_gguf(fs, settings.target.model, subject.target,
-                                     weight_type == "F32" ? GgmlType::kF32 : GgmlType::kF16));
-    }
+    TRY(subject.target, unpacked_copy(fs, settings.target.model, weight_type, run.path()));
 #endif
   }
   return bench(subject, prompts, settings.bench, run, stop);

@@ -17,7 +17,9 @@ Result<Target*> Pipeline::open() {
   if (!target_) {
     if (settings_.target.model.empty())
       return invalid("no target is named: give --model FILE.gguf, or set target.model in the settings file");
-    TRY(target_, open_target(settings_.target));
+    TargetConfig config = settings_.target;
+    config.copies = run_.path();
+    TRY(target_, open_target(config));
   }
   return target_.get();
 }

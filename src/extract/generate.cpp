@@ -19,6 +19,7 @@ void GenerateConfig::fields(FieldList& v) {
   v("top_k", top_k, "sample from this many likeliest tokens; 0 = all").range(0, 1 << 20);
   v("seed", seed, "of sampling; every prompt gets its own from this and its id");
   v("limit", limit, "ask only the first so many prompts; 0 = all").range(0, 1 << 30);
+  v("answers", answers, "answers to each prompt; more than one needs a temperature above 0").range(1, 1000);
   v("system", system, "system message for prompts that have none of their own");
   v("window_kb", window_kb, "prompt token ids handed to the engine at once, in kB").range(1, 1 << 20);
 }
@@ -29,6 +30,17 @@ uint64_t request_seed(int64_t seed, const std::string& id) {
 
 namespace {
 
+// One answer that is wanted.
+struct Wanted {
+  const Prompt* prompt;
+  std::string id;  // of the conversation
+};
+
+// The prompt's id for its first answer, so that more answers may be asked for later.
+std::string answer_id(const std::string& prompt_id, int answer) {
+  return answer == 0 ? prompt_id : prompt_id + "#" + std::to_string(answer + 1);
+}
+
 // One run: what is asked, answered, left out.
 class Generation {
  public:
@@ -37,9 +49,9 @@ class Generation {
       : target_(target), config_(config), writer_(std::move(writer)), skips_(std::move(skips)), progress_(progress),
         stop_(std::move(stop)) {}
 
-  Status ask(const std::vector<const Prompt*>& prompts) {
-    for (size_t at = 0; at < prompts.size();) {
-      TRY(at, fill_window(prompts, at));
+  Status ask(const std::vector<Wanted>& wanted) {
+    for (size_t at = 0; at < wanted.size();) {
+      TRY(at, fill_window(wanted, at));
       auto done = [this](size_t index, Result<Generated> generated) { return answered(index, std::move(generated)); };
       CHECKED(target_.generate(requests_, done, stop_));
     }
@@ -51,24 +63,25 @@ class Generation {
 
  private:
   // Renders and tokenises prompts from `at` on until the window's bytes are used; returns where it ended.
-  Result<size_t> fill_window(const std::vector<const Prompt*>& prompts, size_t at) {
+  Result<size_t> fill_window(const std::vector<Wanted>& wanted, size_t at) {
     requests_.clear();
     asked_.clear();
     size_t bytes = 0;
-    for (; at < prompts.size() && bytes < static_cast<size_t>(config_.window_kb) * 1000; ++at) {
+    for (; at < wanted.size() && bytes < static_cast<size_t>(config_.window_kb) * 1000; ++at) {
       if (stop_.stop_requested()) return cancelled("generating was stopped");
-      std::vector<Message> messages = prompts[at]->messages;
+      const auto& [prompt, id] = wanted[at];
+      std::vector<Message> messages = prompt->messages;
       if (!config_.system.empty() && !messages.empty() && messages.front().role != "system")
         messages.insert(messages.begin(), {"system", config_.system});
       auto ids = prompt_ids(messages);
       if (!ids) {
-        CHECKED(skip_or_fail(prompts[at]->id, std::move(ids).error()));
+        CHECKED(skip_or_fail(id, std::move(ids).error()));
         continue;
       }
       bytes += ids->size() * sizeof(int32_t);
       requests_.push_back({*std::move(ids), config_.max_tokens, config_.temperature, config_.top_p, config_.top_k,
-                           request_seed(config_.seed, prompts[at]->id)});
-      asked_.push_back({prompts[at], std::move(messages)});
+                           request_seed(config_.seed, id)});
+      asked_.push_back({id, std::move(messages)});
     }
     return at;
   }
@@ -79,7 +92,7 @@ class Generation {
   }
 
   Status answered(size_t index, Result<Generated> generated) {
-    const std::string& id = asked_[index].prompt->id;
+    const std::string& id = asked_[index].id;
     if (generated && generated->ids.empty()) generated = invalid("the context has no room for an answer");
     if (!generated) return skip_or_fail(id, std::move(generated).error());
     Conversation conversation;
@@ -113,7 +126,7 @@ class Generation {
   }
 
   struct Asked {
-    const Prompt* prompt;
+    std::string id;
     std::vector<Message> messages;  // with the system message
   };
 
@@ -127,17 +140,20 @@ class Generation {
   std::vector<Asked> asked_;  // beside requests_
 };
 
-// The prompts that need an answer; an answer of another target is an error, as two targets must never mix in one file.
-Result<std::vector<const Prompt*>> unanswered(const std::vector<Prompt>& prompts, size_t limit,
-                                              const ConversationWriter& writer, const std::string& fingerprint,
-                                              const std::string& output) {
-  std::vector<const Prompt*> left;
-  for (size_t i = 0; i < limit; ++i) {
-    const auto there = writer.present().find(prompts[i].id);
+// The answers that are not there yet, first answers first; an answer of another target is an error, as two targets must
+// never mix in one file.
+Result<std::vector<Wanted>> unanswered(const std::vector<Prompt>& prompts, size_t limit, int answers,
+                                       const ConversationWriter& writer, const std::string& fingerprint,
+                                       const std::string& output) {
+  std::vector<Wanted> left;
+  for (size_t i = 0; i < limit * static_cast<size_t>(answers); ++i) {
+    const Prompt& prompt = prompts[i % limit];
+    std::string id = answer_id(prompt.id, static_cast<int>(i / limit));
+    const auto there = writer.present().find(id);
     if (there == writer.present().end()) {
-      left.push_back(&prompts[i]);
+      left.push_back({&prompt, std::move(id)});
     } else if (there->second != fingerprint) {
-      return invalid(output + ": \"" + prompts[i].id + "\" was answered by the target " +
+      return invalid(output + ": \"" + id + "\" was answered by the target " +
                      (there->second.empty() ? "(unknown)" : there->second) + ", but this one is " + fingerprint +
                      "; name another output file");
     }
@@ -153,13 +169,16 @@ Result<GenerateStats> generate(Target& target, const std::vector<Prompt>& prompt
   if (facts.chat_template.empty())
     return invalid("the model " + facts.name + " (" + facts.model_path +
                    ") has no chat template, so it cannot answer prompts; use an instruct model");
+  if (config.answers > 1 && config.temperature == 0)
+    return invalid("generate.answers is " + std::to_string(config.answers) +
+                   ", and at temperature 0 all answers to a prompt are the same: set generate.temperature");
   const double start_s = real_clock().monotonic_s();
   size_t limit = prompts.size();
   if (config.limit > 0) limit = std::min(limit, static_cast<size_t>(config.limit));
   TRY(ConversationWriter writer, ConversationWriter::open(fs, output));
-  TRY(const auto left, unanswered(prompts, limit, writer, facts.weights_fingerprint, output));
+  TRY(const auto left, unanswered(prompts, limit, config.answers, writer, facts.weights_fingerprint, output));
   TRY(SkipFile skips, SkipFile::open(fs, run.file("skipped.jsonl")));
-  const auto total = static_cast<int64_t>(limit);
+  const auto total = static_cast<int64_t>(limit) * config.answers;
   const int64_t before = total - static_cast<int64_t>(left.size());
   CHECKED(run.event("generate_started", {{"prompts", total}, {"already_there", before}, {"output", output},
                                          {"target", facts.weights_fingerprint}}));
@@ -180,7 +199,7 @@ Result<GenerateStats> generate(Target& target, const std::vector<Prompt>& prompt
   if (!asked) return std::move(asked).error().under("generating answers (" + counts + ")");
   CHECKED(told);
   if (stats.answered + before == 0 && stats.skipped > 0)
-    return invalid("none of the " + std::to_string(total) + " prompts could be answered; the first, " + work.first_reason);
+    return invalid("none of the " + std::to_string(limit) + " prompts could be answered; the first, " + work.first_reason);
   progress.finish(counts);
   return stats;
 }

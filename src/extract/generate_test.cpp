@@ -217,6 +217,36 @@ TEST_F(Generate, PutsTheSystemMessageInFrontAndObeysTheLimit) {
   EXPECT_EQ(system, (std::map<std::string, std::string>{{"p0", "Be long."}, {"p1", "Be brief."}}));
 }
 
+TEST_F(Generate, AsksForSeveralAnswersEachWithItsOwnIdAndSeedAndAddsMoreLater) {
+  FakeTarget target;
+  config_.answers = 2;
+  const auto stats = run(target, prompts(4));
+  ASSERT_TRUE(stats) << stats.error().what;
+  EXPECT_EQ(stats->answered, 8);
+  const auto first = ids_of_output();
+  ASSERT_EQ(first.size(), 8u);
+  int different = 0;
+  for (const auto& [id, ids] : first)
+    if (!id.ends_with("#2")) different += ids != first.at(id + "#2") ? 1 : 0;
+  EXPECT_GT(different, 0) << "each answer has a seed of its own";
+  config_.answers = 3;
+  const auto more = run(target, prompts(4));
+  ASSERT_TRUE(more) << more.error().what;
+  EXPECT_EQ(more->answered, 4);
+  EXPECT_EQ(more->already_there, 8);
+  EXPECT_TRUE(ids_of_output().contains("p3#3"));
+}
+
+TEST_F(Generate, RefusesSeveralAnswersThatWouldAllBeTheSame) {
+  FakeTarget target;
+  config_.answers = 2;
+  config_.temperature = 0;
+  const auto stats = run(target, prompts(2));
+  ASSERT_FALSE(stats);
+  EXPECT_EQ(stats.error().code, Code::kInvalid);
+  EXPECT_THAT(stats.error().what, HasSubstr("generate.temperature"));
+}
+
 TEST_F(Generate, WritesItsProgressAndItsEnd) {
   FakeTarget target;
   ASSERT_TRUE(run(target, prompts(3)));

@@ -11,6 +11,10 @@ namespace aerie {
 void TargetConfig::fields(FieldList& v) {
   v("kind", kind, "which engine: llama (a GGUF file, embedded)").one_of({"llama"});
   v("model", model, "the target's GGUF file");
+  v("unpack", unpack,
+    "runs a copy of the model with its weights unpacked to this type; the same weights, faster on CPUs where unpacking "
+    "costs more than memory; empty = as the file has them")
+      .one_of({"", "F16", "F32"});
   v("context", context, "tokens of prompt and answer together").range(16, 1 << 22);
   v("batch", batch, "tokens of one pass through the model").range(8, 1 << 16);
   v("threads", threads, "threads of the engine; 0 = all cores").range(0, 4096);

@@ -106,6 +106,8 @@ class Target {
 struct TargetConfig {
   std::string kind = "llama";
   std::string model;
+  std::string unpack;       // "" | F16 | F32: packed weights are run as a copy of this type
+  std::string copies = "."; // folder of such copies; not a setting, the caller says where things are
   int context = 2048;
   int batch = 512;
   int threads = 0;

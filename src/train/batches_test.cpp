@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "train/schedule.h"
@@ -33,6 +34,17 @@ TEST(SampleSplit, DoesNotMoveASampleWhenTheStoreGrows) {
   for (const size_t i : a.validation)
     EXPECT_TRUE(std::find(b.validation.begin(), b.validation.end(), i) != b.validation.end());
   for (const size_t i : a.train) EXPECT_TRUE(std::find(b.train.begin(), b.train.end(), i) != b.train.end());
+}
+
+TEST(SampleSplit, KeepsTheAnswersToOnePromptOnOneSide) {
+  std::vector<SampleInfo> samples;
+  for (int i = 0; i < 200; ++i)
+    for (const char* answer : {"", "#2", "#3"}) samples.push_back({"p" + std::to_string(i) + answer, 10, 5});
+  const SampleSplit split = split_samples(samples, 0.3);
+  std::map<size_t, int> of_prompt;
+  for (const size_t i : split.validation) ++of_prompt[i / 3];
+  ASSERT_FALSE(of_prompt.empty());
+  for (const auto& [prompt, count] : of_prompt) EXPECT_EQ(count, 3) << "p" << prompt;
 }
 
 TEST(SampleSplit, GivesASmallStoreOneSampleOnEachSide) {

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/log.h"
 #include "ggml.h"
+#include "target/llama/facts.h"
 
 namespace aerie {
 namespace {
@@ -76,6 +78,17 @@ Status write_dequantized_gguf(FileSystem& fs, const std::string& from, const std
     tensors.push_back(std::move(written));
   }
   return write_gguf(fs, to, metadata, tensors);
+}
+
+Result<std::string> unpacked_copy(FileSystem& fs, const std::string& model, const std::string& type,
+                                  const std::string& folder) {
+  TRY(const GgufFile gguf, GgufFile::open(model));
+  TRY(const TargetFacts facts, llama::read_facts(gguf, model));
+  std::string path = folder + "/target-" + type + "-" + facts.weights_fingerprint.substr(0, 8) + ".gguf";
+  if (fs.exists(path)) return path;
+  log_info("unpack", "writing the target's weights as " + type + " into " + path);
+  CHECKED(write_dequantized_gguf(fs, model, path, type == "F32" ? GgmlType::kF32 : GgmlType::kF16));
+  return path;
 }
 
 }  // namespace aerie

@@ -142,6 +142,33 @@ TEST_F(LlamaFiles, WrittenAsF16KeepFactsAndValuesAndOpen) {
   ASSERT_TRUE(opened.ok()) << opened.error().what;
 }
 
+TEST_F(LlamaFiles, RunUnpackedAreTheSameTargetWithTheSameStatesAndOneCopy) {
+  TargetConfig config;
+  config.model = tiny();
+  config.context = 64;
+  config.threads = 1;
+  const auto plain = open_target(config);
+  config.unpack = "F16";
+  config.copies = folder_ + "/copies";
+  ASSERT_TRUE(real_file_system().make_folders(config.copies).ok());
+  const auto unpacked = open_target(config);
+  ASSERT_TRUE(plain.ok() && unpacked.ok()) << unpacked.error().what;
+  EXPECT_EQ((*unpacked)->facts().weights_fingerprint, (*plain)->facts().weights_fingerprint);
+  EXPECT_THAT((*unpacked)->facts().engine_version, HasSubstr("unpacked to F16"));
+  const std::vector<int32_t> ids = {5, 9, 11, 3};
+  const std::vector<int> boundaries = {2, 3};
+  const auto a = (*plain)->capture(ids, boundaries, {}), b = (*unpacked)->capture(ids, boundaries, {});
+  ASSERT_TRUE(a.ok() && b.ok());
+  double error = 0, size = 0;
+  for (size_t i = 0; i < a->last.size(); ++i) {
+    error += std::pow(a->last[i] - b->last[i], 2);
+    size += std::pow(a->last[i], 2);
+  }
+  EXPECT_LT(std::sqrt(error / size), 0.01);
+  ASSERT_TRUE(open_target(config).ok());
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(config.copies), {}), 1) << "the copy is made once";
+}
+
 TEST_F(LlamaFiles, QuantisedWeightsWrittenAsF32AreExactlyTheirValues) {
   // One block of Q8_0: scale 0.5 and the numbers -16 to 15.
   std::vector<std::byte> block(34);

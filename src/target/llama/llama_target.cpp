@@ -3,6 +3,7 @@
 #include "chat.h"  // libllama-common: the Jinja renderer that llama-server uses
 #include "llama.h"
 #include "target/llama/capture.h"
+#include "target/llama/dequantize.h"
 #include "target/llama/facts.h"
 #include "target/llama/generate.h"
 #include "target/llama/library.h"
@@ -22,10 +23,15 @@ class LlamaTarget : public Target {
     if (facts.context_length > 0 && config.context > facts.context_length)
       return invalid("target.context is " + std::to_string(config.context) + ", and " + config.model + " was trained for " +
                      std::to_string(facts.context_length) + " tokens: set it to that or less");
-    TRY(ModelPtr model, llama::open_model(config.model));
+    std::string run_file = config.model;
+    if (!config.unpack.empty()) {
+      TRY(run_file, unpacked_copy(real_file_system(), config.model, config.unpack, config.copies));
+    }
+    TRY(ModelPtr model, llama::open_model(run_file));
     if (llama_model_has_encoder(model.get()) || !llama_model_has_decoder(model.get()) || llama_model_is_diffusion(model.get()))
       return invalid(config.model + " is no model that writes text from left to right, and a target must be one");
     facts.engine_version = llama_library_version();
+    if (!config.unpack.empty()) facts.engine_version += ", weights unpacked to " + config.unpack;
     return std::unique_ptr<Target>(new LlamaTarget(config, std::move(gguf), std::move(facts), std::move(model)));
   }
 
