@@ -17,9 +17,7 @@ Result<Target*> Pipeline::open() {
   if (!target_) {
     if (settings_.target.model.empty())
       return invalid("no target is named: give --model FILE.gguf, or set target.model in the settings file");
-    TargetConfig config = settings_.target;
-    config.copies = run_.path();
-    TRY(target_, open_target(config));
+    TRY(target_, open_target(settings_.target, run_.path()));
   }
   return target_.get();
 }

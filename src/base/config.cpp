@@ -62,7 +62,12 @@ std::string plain_number(double value) {
 }
 
 std::string limits_text(const ConfigField& field) {
-  if (!field.choices.empty()) return "one of " + join(field.choices, ", ");
+  if (!field.choices.empty()) {
+    std::vector<std::string> named = field.choices;
+    for (std::string& choice : named)
+      if (choice.empty()) choice = "\"\"";
+    return "one of " + join(named, ", ");
+  }
   if (!field.has_range) return "";
   return plain_number(field.low) + " to " + plain_number(field.high);
 }

@@ -16,7 +16,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 struct TargetConfig {
-  std::string kind = "llama", model;
+  std::string kind = "llama", model, weights;
   bool verbose = false;
   int context = 2048;
   int64_t budget_bytes = 1 << 20;
@@ -33,6 +33,7 @@ struct TargetConfig {
     v("timeout_s", timeout_s, "longest wait").range(0, 3600);
     v("boundaries", boundaries, "layers to show").range(0, 1000);
     v("words", words, "some words");
+    v("weights", weights, "type to run").one_of({"", "F16"});
   }
   bool operator==(const TargetConfig&) const = default;
 };
@@ -189,6 +190,7 @@ TEST_F(Configs, PrintHelpWithTypeDefaultAndLimits) {
   const std::string help = config.help("target");
   EXPECT_THAT(help, HasSubstr("context                 integer (2048)  tokens of context; 1 to 100000\n"));
   EXPECT_THAT(help, HasSubstr("kind                    text (\"llama\")  which target; one of llama, vllm, sglang\n"));
+  EXPECT_THAT(help, HasSubstr("text (\"\")  type to run; one of \"\", F16\n"));
   EXPECT_THAT(help, HasSubstr("list of integers ([2, 15])"));
   EXPECT_EQ(config.help("none"), "");
   EXPECT_THAT(config.rooms(), ElementsAre("target", "train"));

@@ -1,9 +1,8 @@
 // An engine made of arithmetic, with its own clock: answers, acceptances and times are what a test wants them to be.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <string>
 
 #include "bench/bench.h"
 
@@ -63,7 +62,7 @@ struct FakeEngine {
 inline std::vector<BenchPrompt> prompts(int count) {
   std::vector<BenchPrompt> made;
   for (int i = 0; i < count; ++i)
-    made.push_back({fmt::format("p{}", i + 1), fmt::format("Question {}?", i + 1), {i + 1, 7, 7}});
+    made.push_back({"p" + std::to_string(i + 1), "Question " + std::to_string(i + 1) + "?", {i + 1, 7, 7}});
   return made;
 }
 

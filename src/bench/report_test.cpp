@@ -1,5 +1,6 @@
 #include "bench/report.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <cmath>

@@ -17,7 +17,7 @@ void GenerateConfig::fields(FieldList& v) {
   v("temperature", temperature, "0 = always the likeliest token; above: sampled").range(0, 10);
   v("top_p", top_p, "sample from the likeliest tokens that hold this share of probability").range(0, 1);
   v("top_k", top_k, "sample from this many likeliest tokens; 0 = all").range(0, 1 << 20);
-  v("seed", seed, "of sampling; every prompt gets its own from this and its id");
+  v("seed", seed, "of sampling; every answer gets its own from this and its id");
   v("limit", limit, "ask only the first so many prompts; 0 = all").range(0, 1 << 30);
   v("answers", answers, "answers to each prompt; more than one needs a temperature above 0").range(1, 1000);
   v("system", system, "system message for prompts that have none of their own");
@@ -35,11 +35,6 @@ struct Wanted {
   const Prompt* prompt;
   std::string id;  // of the conversation
 };
-
-// The prompt's id for its first answer, so that more answers may be asked for later.
-std::string answer_id(const std::string& prompt_id, int answer) {
-  return answer == 0 ? prompt_id : prompt_id + "#" + std::to_string(answer + 1);
-}
 
 // One run: what is asked, answered, left out.
 class Generation {
@@ -148,7 +143,7 @@ Result<std::vector<Wanted>> unanswered(const std::vector<Prompt>& prompts, size_
   std::vector<Wanted> left;
   for (size_t i = 0; i < limit * static_cast<size_t>(answers); ++i) {
     const Prompt& prompt = prompts[i % limit];
-    std::string id = answer_id(prompt.id, static_cast<int>(i / limit));
+    std::string id = answer_id(prompt.id, static_cast<int>(i / limit) + 1);
     const auto there = writer.present().find(id);
     if (there == writer.present().end()) {
       left.push_back({&prompt, std::move(id)});
@@ -180,14 +175,14 @@ Result<GenerateStats> generate(Target& target, const std::vector<Prompt>& prompt
   TRY(SkipFile skips, SkipFile::open(fs, run.file("skipped.jsonl")));
   const auto total = static_cast<int64_t>(limit) * config.answers;
   const int64_t before = total - static_cast<int64_t>(left.size());
-  CHECKED(run.event("generate_started", {{"prompts", total}, {"already_there", before}, {"output", output},
-                                         {"target", facts.weights_fingerprint}}));
+  CHECKED(run.event("generate_started", {{"prompts", limit}, {"answers", total}, {"already_there", before},
+                                         {"output", output}, {"target", facts.weights_fingerprint}}));
 
   Progress progress({"generate", "answers", total, before, "tokens"}, &run);
   Generation work(target, config, std::move(writer), std::move(skips), progress, stop);
   Status asked = work.ask(left);
   GenerateStats& stats = work.stats;
-  stats.prompts = total;
+  stats.wanted = total;
   stats.already_there = before;
   stats.seconds = real_clock().monotonic_s() - start_s;
   const std::string counts = std::to_string(stats.answered) + " answered, " + std::to_string(stats.skipped) +

@@ -26,7 +26,7 @@ struct GenerateConfig {
   int top_k = 0;
   int64_t seed = 1;
   int limit = 0;            // 0 = all prompts
-  int answers = 1;          // to each prompt; from the second on ids end in "#2", "#3", ...; several need a temperature
+  int answers = 1;          // to each prompt; from the second on ids as answer_id() makes them; needs a temperature
   std::string system;       // put in front of prompts that have no system message of their own
   int window_kb = 4096;     // prompt token ids handed to the engine at once
 
@@ -34,7 +34,7 @@ struct GenerateConfig {
 };
 
 struct GenerateStats {
-  int64_t prompts = 0;        // answers asked for, after the limit
+  int64_t wanted = 0;         // answers to all prompts, after the limit
   int64_t already_there = 0;
   int64_t answered = 0;       // by this call
   int64_t skipped = 0;        // can never be answered; see skipped.jsonl

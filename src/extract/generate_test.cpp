@@ -227,14 +227,14 @@ TEST_F(Generate, AsksForSeveralAnswersEachWithItsOwnIdAndSeedAndAddsMoreLater) {
   ASSERT_EQ(first.size(), 8u);
   int different = 0;
   for (const auto& [id, ids] : first)
-    if (!id.ends_with("#2")) different += ids != first.at(id + "#2") ? 1 : 0;
+    if (!id.ends_with("#answer2")) different += ids != first.at(id + "#answer2") ? 1 : 0;
   EXPECT_GT(different, 0) << "each answer has a seed of its own";
   config_.answers = 3;
   const auto more = run(target, prompts(4));
   ASSERT_TRUE(more) << more.error().what;
   EXPECT_EQ(more->answered, 4);
   EXPECT_EQ(more->already_there, 8);
-  EXPECT_TRUE(ids_of_output().contains("p3#3"));
+  EXPECT_TRUE(ids_of_output().contains("p3#answer3"));
 }
 
 TEST_F(Generate, RefusesSeveralAnswersThatWouldAllBeTheSame) {

@@ -17,7 +17,22 @@ Result<Prompt> prompt_of_text(std::string_view line, const std::string& id_prefi
   return Prompt{made_id(id_prefix, line), {{"user", std::string(trim(line))}}};
 }
 
+constexpr std::string_view kAnswerMark = "#answer";
+
 }  // namespace
+
+std::string answer_id(const std::string& prompt_id, int n) {
+  return n == 1 ? prompt_id : prompt_id + std::string(kAnswerMark) + std::to_string(n);
+}
+
+std::string_view prompt_of_answer(std::string_view id) {
+  const size_t mark = id.rfind(kAnswerMark);
+  if (mark == std::string_view::npos) return id;
+  const std::string_view number = id.substr(mark + kAnswerMark.size());
+  const bool made_here = !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos &&
+                         number[0] != '0' && number != "1";
+  return made_here ? id.substr(0, mark) : id;
+}
 
 Result<std::vector<uint8_t>> loss_mask(const Conversation& conversation) {
   const size_t length = conversation.token_ids.size();

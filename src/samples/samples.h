@@ -51,6 +51,11 @@ struct Conversation {
   std::string target_fingerprint;   // of the target that answered; empty when unknown
 };
 
+// The id of a prompt's n-th answer, n from 1: the prompt's own for the first, with "#answer2", ... behind it for others.
+std::string answer_id(const std::string& prompt_id, int n);
+// Of which prompt an id is an answer; an id that answer_id() did not make stands for itself.
+std::string_view prompt_of_answer(std::string_view id);
+
 // One byte a token, 1 inside a loss span. kInvalid when a span leaves [0, length) or spans are out of order.
 Result<std::vector<uint8_t>> loss_mask(const Conversation& conversation);
 

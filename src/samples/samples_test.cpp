@@ -209,6 +209,18 @@ TEST(Conversation, WithNothingToLearnFromIsRefused) {
   EXPECT_THAT(parse_error(R"({"id":"x"})").what, HasSubstr("neither messages"));
 }
 
+TEST(AnswerIds, LeadBackToTheirPrompt) {
+  EXPECT_EQ(answer_id("p", 1), "p");
+  EXPECT_EQ(answer_id("p", 12), "p#answer12");
+  for (const char* prompt : {"p", "dolly#17", "p#answer2", "#answer"})
+    for (int n : {2, 3, 10, 1000}) EXPECT_EQ(prompt_of_answer(answer_id(prompt, n)), prompt) << n;
+}
+
+TEST(AnswerIds, ThatWereNotMadeHereStandForThemselves) {
+  for (const char* id : {"p", "dolly#17", "p#2", "p#answer", "p#answer1", "p#answer02", "p#answer2b", "p#answers"})
+    EXPECT_EQ(prompt_of_answer(id), id);
+}
+
 TEST(LossMask, RefusesSpansSetByHandThatLeaveTheTokens) {
   Conversation c;
   c.id = "by hand";

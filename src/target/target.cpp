@@ -12,8 +12,8 @@ void TargetConfig::fields(FieldList& v) {
   v("kind", kind, "which engine: llama (a GGUF file, embedded)").one_of({"llama"});
   v("model", model, "the target's GGUF file");
   v("unpack", unpack,
-    "runs a copy of the model with its weights unpacked to this type; the same weights, faster on CPUs where unpacking "
-    "costs more than memory; empty = as the file has them")
+    "runs a copy of the model with its quantised weights unpacked to this type, which takes more memory and may be faster "
+    "(docs/performance.md); empty = as the file has them")
       .one_of({"", "F16", "F32"});
   v("context", context, "tokens of prompt and answer together").range(16, 1 << 22);
   v("batch", batch, "tokens of one pass through the model").range(8, 1 << 16);
@@ -38,10 +38,10 @@ std::string target_fingerprint(const TargetFacts& facts, std::span<const int> bo
   return hash.hex().substr(0, 32);
 }
 
-Result<std::unique_ptr<Target>> open_target(const TargetConfig& config) {
+Result<std::unique_ptr<Target>> open_target(const TargetConfig& config, [[maybe_unused]] const std::string& copies_folder) {
 #ifdef AERIE_HAVE_LLAMA
   if (config.model.empty()) return invalid("no target is named: set target.model to a GGUF file");
-  return open_llama_target(config);
+  return open_llama_target(config, copies_folder);
 #else
   return invalid("opening " + config.model + " needs llama.cpp, and this binary was built without it: run scripts/bootstrap and build again");
 #endif

@@ -106,8 +106,7 @@ class Target {
 struct TargetConfig {
   std::string kind = "llama";
   std::string model;
-  std::string unpack;       // "" | F16 | F32: packed weights are run as a copy of this type
-  std::string copies = "."; // folder of such copies; not a setting, the caller says where things are
+  std::string unpack;       // "" | F16 | F32: a copy with weights of this type is run
   int context = 2048;
   int batch = 512;
   int threads = 0;
@@ -119,7 +118,8 @@ struct TargetConfig {
 };
 
 // Opens what the config names: llama (embedded), later vllm and sglang. An engine that this binary lacks is kInvalid.
-Result<std::unique_ptr<Target>> open_target(const TargetConfig& config);
+// `unpack` writes its copy into `copies_folder`, which must be there, and finds it there the next time.
+Result<std::unique_ptr<Target>> open_target(const TargetConfig& config, const std::string& copies_folder = "");
 
 // Version of the llama.cpp in this binary; empty when it has none.
 std::string llama_version_text();

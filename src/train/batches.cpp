@@ -12,16 +12,17 @@
 
 #include "base/hash.h"
 #include "base/random.h"
+#include "samples/samples.h"
 
 namespace aerie {
 namespace {
 
 constexpr double kReadDeadline_s = 300;  // for one batch: a store that takes longer is stuck, not slow
 
-// The id's place in [0, 1), the same on every machine. Answers to one prompt ("id", "id#2", "id#3") share it: a draft
-// that was taught one of them is not tested on another.
+// The id's place in [0, 1), the same on every machine. Answers to one prompt share it: a draft that was taught one of
+// them is not tested on another.
 double place_of(const std::string& id) {
-  return static_cast<double>(xxh3_128(as_bytes(id.substr(0, id.find('#')))).low >> 11) * 0x1.0p-53;
+  return static_cast<double>(xxh3_128(as_bytes(prompt_of_answer(id))).low >> 11) * 0x1.0p-53;
 }
 
 uint64_t bytes_of(const std::vector<Sample>& samples) {

@@ -1,9 +1,9 @@
 // Samples of a store for training: which ones, in what order, in which batches, and read ahead on a thread of its own.
 //
-// A split never depends on order or count of samples, only on each sample's id (up to a '#', so that several answers to
-// one prompt stay together), so a sample never changes sides when the store grows. Data order depends on seed and epoch alone. BatchReader owns one thread, holds at most `most_bytes`
-// (and one batch at least), and is used by one thread; waiting for a batch ends with kTimeout after a deadline. Private
-// to train.
+// A split never depends on order or count of samples, only on the id of each sample's prompt, so a sample never changes
+// sides when the store grows, and several answers to one prompt stay together. Data order depends on seed and epoch
+// alone. BatchReader owns one thread, holds at most `most_bytes` (and one batch at least), and is used by one thread;
+// waiting for a batch ends with kTimeout after a deadline. Private to train.
 #pragma once
 
 #include <memory>

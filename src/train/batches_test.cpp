@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "samples/samples.h"
 #include "train/schedule.h"
 #include "train/store_for_tests.h"
 
@@ -39,12 +40,18 @@ TEST(SampleSplit, DoesNotMoveASampleWhenTheStoreGrows) {
 TEST(SampleSplit, KeepsTheAnswersToOnePromptOnOneSide) {
   std::vector<SampleInfo> samples;
   for (int i = 0; i < 200; ++i)
-    for (const char* answer : {"", "#2", "#3"}) samples.push_back({"p" + std::to_string(i) + answer, 10, 5});
+    for (int n = 1; n <= 3; ++n) samples.push_back({answer_id("p" + std::to_string(i), n), 10, 5});
   const SampleSplit split = split_samples(samples, 0.3);
   std::map<size_t, int> of_prompt;
   for (const size_t i : split.validation) ++of_prompt[i / 3];
   ASSERT_FALSE(of_prompt.empty());
   for (const auto& [prompt, count] : of_prompt) EXPECT_EQ(count, 3) << "p" << prompt;
+}
+
+TEST(SampleSplit, TakesAHashInADatasetsOwnIdsForNothingElse) {
+  std::vector<SampleInfo> samples;
+  for (int i = 1; i <= 500; ++i) samples.push_back({"dolly#" + std::to_string(i), 10, 5});
+  EXPECT_NEAR(static_cast<double>(split_samples(samples, 0.3).validation.size()), 150, 45);
 }
 
 TEST(SampleSplit, GivesASmallStoreOneSampleOnEachSide) {

@@ -82,6 +82,8 @@ Status write_dequantized_gguf(FileSystem& fs, const std::string& from, const std
 
 Result<std::string> unpacked_copy(FileSystem& fs, const std::string& model, const std::string& type,
                                   const std::string& folder) {
+  if (type != "F16" && type != "F32") return invalid("weights can be unpacked to F16 or F32 only, not to \"" + type + "\"");
+  if (folder.empty()) return internal("no folder is named for a copy of " + model);
   TRY(const GgufFile gguf, GgufFile::open(model));
   TRY(const TargetFacts facts, llama::read_facts(gguf, model));
   std::string path = folder + "/target-" + type + "-" + facts.weights_fingerprint.substr(0, 8) + ".gguf";

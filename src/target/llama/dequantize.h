@@ -15,7 +15,8 @@ namespace aerie {
 Result<std::vector<float>> floats_of(const GgufTensor& tensor);
 
 // The model at `from` with every quantised or float matrix as `type` (kF32 or kF16) and every vector (and what llama.cpp
-// wants so) as F32; metadata is kept, general.file_type fixed. The weights are those of the quantised model: nothing is regained. Written atomically.
+// wants so) as F32; metadata is kept, general.file_type fixed. The weights are those of the quantised model: nothing is
+// regained. Written atomically.
 Status write_dequantized_gguf(FileSystem& fs, const std::string& from, const std::string& to, GgmlType type);
 
 // The path of such a copy in `folder`, made when it is not there yet; its name carries type ("F16" or "F32") and

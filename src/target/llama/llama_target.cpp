@@ -17,7 +17,7 @@ using llama::ModelPtr;
 
 class LlamaTarget : public Target {
  public:
-  static Result<std::unique_ptr<Target>> open(const TargetConfig& config) {
+  static Result<std::unique_ptr<Target>> open(const TargetConfig& config, const std::string& copies_folder) {
     TRY(GgufFile gguf, GgufFile::open(config.model));
     TRY(TargetFacts facts, llama::read_facts(gguf, config.model));
     if (facts.context_length > 0 && config.context > facts.context_length)
@@ -25,7 +25,7 @@ class LlamaTarget : public Target {
                      std::to_string(facts.context_length) + " tokens: set it to that or less");
     std::string run_file = config.model;
     if (!config.unpack.empty()) {
-      TRY(run_file, unpacked_copy(real_file_system(), config.model, config.unpack, config.copies));
+      TRY(run_file, unpacked_copy(real_file_system(), config.model, config.unpack, copies_folder));
     }
     TRY(ModelPtr model, llama::open_model(run_file));
     if (llama_model_has_encoder(model.get()) || !llama_model_has_decoder(model.get()) || llama_model_is_diffusion(model.get()))
@@ -129,7 +129,9 @@ class LlamaTarget : public Target {
 
 }  // namespace
 
-Result<std::unique_ptr<Target>> open_llama_target(const TargetConfig& config) { return LlamaTarget::open(config); }
+Result<std::unique_ptr<Target>> open_llama_target(const TargetConfig& config, const std::string& copies_folder) {
+  return LlamaTarget::open(config, copies_folder);
+}
 
 std::string llama_library_version() { return llama_version(); }
 

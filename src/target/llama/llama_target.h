@@ -10,7 +10,7 @@
 
 namespace aerie {
 
-Result<std::unique_ptr<Target>> open_llama_target(const TargetConfig& config);
+Result<std::unique_ptr<Target>> open_llama_target(const TargetConfig& config, const std::string& copies_folder);
 std::string llama_library_version();
 
 }  // namespace aerie
