@@ -86,6 +86,14 @@ TEST_F(WholePipeline, GoesOnAfterKillsAndEndsWithADraftAndAReport) {
   ChildOptions verify;
   verify.argv = {AERIE_PROGRAM, "store", "verify", folder_ + "/store"};
   EXPECT_EQ(run(verify).exit_status, 0);
+
+  ChildOptions info;
+  info.argv = {AERIE_PROGRAM, "info", folder_ + "/draft/vllm"};
+  EXPECT_EQ(run(info).exit_status, 0);
+  files::remove(folder_ + "/draft/vllm/model.safetensors");
+  const ChildResult damaged = run(info);
+  EXPECT_NE(damaged.exit_status, 0);
+  EXPECT_NE(damaged.err.find("model.safetensors"), std::string::npos) << "says why the draft cannot be read: " << damaged.err;
 }
 
 TEST_F(WholePipeline, StopsOnRequestWithTheRightExitCode) {

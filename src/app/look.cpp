@@ -70,17 +70,21 @@ void print_gguf(const GgufFile& gguf) {
 }
 
 #ifdef AERIE_HAVE_DRAFT
-bool print_draft(FileSystem& fs, const std::string& path) {
-  const auto draft = load_draft(fs, path);
-  if (!draft) return false;
-  const DraftShape& shape = draft->checkpoint.shape;
-  print("kind", "EAGLE-3 draft, " + draft->format + ", " + draft->weight_type);
-  print("target", draft->checkpoint.target_name.empty() ? "unknown" : draft->checkpoint.target_name);
-  print("target fingerprint", draft->checkpoint.target_fingerprint.empty() ? "none" : draft->checkpoint.target_fingerprint);
-  print("boundaries", list_text(draft->checkpoint.boundaries));
+Status print_draft(FileSystem& fs, const std::string& path) {
+  TRY(const LoadedDraft draft, load_draft(fs, path));
+  const Checkpoint& checkpoint = draft.checkpoint;
+  const DraftShape& shape = checkpoint.shape;
+  print("kind", "EAGLE-3 draft, " + draft.format + ", " + draft.weight_type);
+  print("target", checkpoint.target_name.empty() ? "unknown" : checkpoint.target_name);
+  print("target fingerprint", checkpoint.target_fingerprint.empty() ? "none" : checkpoint.target_fingerprint);
+  print("boundaries", list_text(checkpoint.boundaries));
   print("hidden size", std::to_string(shape.hidden_size));
   print("draft vocabulary", std::to_string(shape.draft_vocab_size) + " of " + std::to_string(shape.vocab_size));
-  return true;
+  return ok_status();
+}
+#else
+Status print_draft(FileSystem&, const std::string&) {
+  return invalid("drafts cannot be read: this binary was built without LibTorch");
 }
 #endif
 
@@ -102,19 +106,22 @@ Status print_path(FileSystem& fs, const std::string& path) {
   TRY(const FileInfo facts, fs.info(path));
   print(path + "\n");
   if (facts.folder && fs.exists(path + "/store.json")) return print_store(fs, path);
-#ifdef AERIE_HAVE_DRAFT
-  if (print_draft(fs, path)) return ok_status();
-#endif
-  if (facts.folder) return invalid(path + " is neither a store nor a draft that can be read");
+  Status draft = print_draft(fs, path);
+  if (draft.ok()) return draft;
+  if (facts.folder) return std::move(draft).error().under(path + " is no store, and not a draft that can be read");
+  // What a file says of itself is shown even when it is a draft that cannot be used.
   if (path.ends_with(".safetensors")) {
     TRY(const SafetensorsFile file, SafetensorsFile::open(path));
     print("kind", "safetensors, " + std::to_string(file.tensors().size()) + " tensors");
     for (const auto& [key, value] : file.metadata()) print(key.c_str(), value.substr(0, 100));
-    return ok_status();
+    const auto format = file.metadata().find("format");
+    const bool claims = format != file.metadata().end() && format->second.starts_with("aerie-draft");
+    return claims ? std::move(draft) : ok_status();
   }
   TRY(const GgufFile gguf, GgufFile::open(path));
   print_gguf(gguf);
-  return ok_status();
+  const auto architecture = gguf.text("general.architecture");
+  return architecture && *architecture == "eagle3" ? std::move(draft) : ok_status();
 }
 
 }  // namespace

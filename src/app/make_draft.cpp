@@ -37,6 +37,11 @@ Result<std::string> checkpoint_path(FileSystem& fs, const Settings& settings, co
   return record->outputs.front();
 }
 
+Result<Checkpoint> trained_draft(FileSystem& fs, const Settings& settings, const RunFolder& run) {
+  TRY(const std::string path, checkpoint_path(fs, settings, run));
+  return read_checkpoint(path);
+}
+
 // A stretch of the first stored sample that has enough tokens, with the target's embeddings.
 Result<ExportSample> sample_for_check(FileSystem& fs, const std::string& store_path) {
   TRY(const std::unique_ptr<StoreReader> store, StoreReader::open(fs, store_path));
@@ -75,10 +80,7 @@ Result<BenchResult> bench_one(FileSystem& fs, const Settings& settings, const st
   subject.target = settings.target.model;
   subject.draft = settings.run.draft_path();
   if (weight_type.empty()) {
-    TRY(const Checkpoint checkpoint, [&]() -> Result<Checkpoint> {
-      TRY(const std::string path, checkpoint_path(fs, settings, run));
-      return read_checkpoint(path);
-    }());
+    TRY(const Checkpoint checkpoint, trained_draft(fs, settings, run));
     subject.target_fingerprint = checkpoint.target_fingerprint;
   } else {
 #ifdef AERIE_HAVE_LLAMA
@@ -115,7 +117,10 @@ std::string boundaries_text(const std::vector<int>& boundaries) {
 
 void add_target_facts(FileSystem& fs, const std::string& store_path, ReportData& data) {
   const auto store = StoreReader::open(fs, store_path);
-  if (!store) return;
+  if (!store) {
+    log_warning("store_unreadable", "the report goes without the target's facts: " + store.error().what);
+    return;
+  }
   const StoreHeader& header = (*store)->header();
   int64_t tokens = 0;
   for (const SampleInfo& sample : (*store)->samples()) tokens += sample.token_count;
@@ -133,10 +138,11 @@ void add_target_facts(FileSystem& fs, const std::string& store_path, ReportData&
 }
 
 void add_draft_facts(FileSystem& fs, const Settings& settings, const RunFolder& run, ReportData& data) {
-  const auto path = checkpoint_path(fs, settings, run);
-  if (!path) return;
-  const auto checkpoint = read_checkpoint(*path);
-  if (!checkpoint) return;
+  const auto checkpoint = trained_draft(fs, settings, run);
+  if (!checkpoint) {
+    log_warning("draft_unreadable", "the report goes without the draft's facts: " + checkpoint.error().what);
+    return;
+  }
   int64_t weights = 0;
   for (const Tensor& tensor : checkpoint->tensors)
     if (tensor.name != "d2t") weights += static_cast<int64_t>(tensor.bytes.size() / size_of(tensor.dtype));
@@ -164,8 +170,7 @@ Result<StageOutcome> make_draft(const Settings& settings, RunFolder& run, std::s
 }
 
 Result<StageOutcome> export_draft(FileSystem& fs, const Settings& settings, RunFolder& run) {
-  TRY(const std::string path, checkpoint_path(fs, settings, run));
-  TRY(const Checkpoint checkpoint, read_checkpoint(path));
+  TRY(const Checkpoint checkpoint, trained_draft(fs, settings, run));
   TRY(const ExportSample sample, sample_for_check(fs, settings.run.store_path()));
   ExportOptions options;
   options.overwrite = true;  // an export of the run folder that was cut short is made again

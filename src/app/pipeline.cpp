@@ -50,6 +50,7 @@ Result<StageOutcome> Pipeline::do_generate(std::stop_token stop) {
   TRY(const GenerateStats stats, generate(*target, prompts, settings_.generate, output, run_, stop));
   const int64_t answers = stats.answered + stats.already_there;
   std::string sentence = count_text(answers, "answers");
+  if (stats.not_asked > 0) sentence += ", " + count_text(stats.not_asked, "not asked for lack of time");
   if (stats.skipped > 0) sentence += ", " + count_text(stats.skipped, "prompts skipped (skipped.jsonl says why)");
   return StageOutcome{sentence, {output},
                       {{"answers", answers}, {"skipped", stats.skipped}, {"answer_tokens", stats.answer_tokens}}};

@@ -74,23 +74,34 @@ struct Progress::State {
     return static_cast<double>(second ? second_done : done) / span_s;
   }
   std::optional<double> left_s() const {
+    std::optional<double> left;
     const auto rate = recent(false);
-    if (options.total <= 0 || !rate || *rate <= 0) return std::nullopt;
-    return static_cast<double>(options.total - options.done_before - done) / *rate;
+    if (options.total > 0 && rate && *rate > 0)
+      left = static_cast<double>(options.total - options.done_before - done) / *rate;
+    if (options.ends_in_s > 0) {
+      const double until_limit_s = std::max(0.0, options.ends_in_s - (clock->monotonic_s() - began_s));
+      left = std::min(left.value_or(until_limit_s), until_limit_s);
+    }
+    return left;
+  }
+  // 0 to 1: of the units, or of the time limit where that comes first.
+  double share() const {
+    double share = static_cast<double>(options.done_before + done) / static_cast<double>(options.total);
+    if (options.ends_in_s > 0) share = std::max(share, (clock->monotonic_s() - began_s) / options.ends_in_s);
+    return std::clamp(share, 0.0, 1.0);
   }
 
   std::string text(bool with_bar) const {
     const int64_t shown = options.done_before + done;
     std::string line = options.stage + "  ";
     if (options.total > 0) {
-      const double share = std::clamp(static_cast<double>(shown) / static_cast<double>(options.total), 0.0, 1.0);
       if (with_bar) {
         constexpr int kCells = 24;
-        const int filled = static_cast<int>(share * kCells);
+        const int filled = static_cast<int>(share() * kCells);
         line += "[" + std::string(static_cast<size_t>(filled), '#') +
                 std::string(static_cast<size_t>(kCells - filled), '.') + "] ";
       }
-      line += std::to_string(static_cast<int>(100 * share)) + " %  " + std::to_string(shown) + "/" +
+      line += std::to_string(static_cast<int>(100 * share())) + " %  " + std::to_string(shown) + "/" +
               std::to_string(options.total);
     } else {
       line += std::to_string(shown);
@@ -101,7 +112,7 @@ struct Progress::State {
       if (!options.second_unit.empty())
         if (const auto second = recent(true)) line += "  " + rate_text(*second, options.second_unit);
     } else if (clock->monotonic_s() - last_advance_s > kWindow_s) {
-      line += "  no progress for " + duration_text(clock->monotonic_s() - last_advance_s);
+      line += "  nothing finished for " + duration_text(clock->monotonic_s() - last_advance_s);
     }
     if (const auto left = left_s()) line += "  " + duration_text(*left) + " left";
     for (const Field& fact : facts) line += "  " + fact.name + " " + value_text(fact);

@@ -1,7 +1,7 @@
 // How far a stage is: a bar on a terminal, one line every 10 s elsewhere, and progress.json in the run folder.
 //
 // Counts committed work only. Two rates: over the last minute and over the run; a rate older than its window is not
-// shown ("no progress for 95 s" instead). One owner; advance() may be called from several threads. Failing to write
+// shown ("nothing finished for 95 s" instead). One owner; advance() may be called from several threads. Failing to write
 // progress.json is logged once and does not fail the work.
 #pragma once
 
@@ -21,6 +21,7 @@ struct ProgressOptions {
   int64_t total = 0;       // 0 = unknown
   int64_t done_before = 0; // already there when the stage began (resume); not part of the rates
   std::string second_unit; // "tokens", counted beside the unit; empty = none
+  double ends_in_s = 0;    // a stage with a time limit ends then, whatever is left of the total; 0 = no limit
 };
 
 class Progress {

@@ -220,7 +220,7 @@ TEST_F(Runs, ProgressForgetsARateThatIsOlderThanItsWindow) {
   for (int i = 0; i < 95; ++i) clock.advance(1), progress.tick();
   const std::string said = testing::internal::GetCapturedStderr();
   const std::string last = said.substr(said.rfind("train  "));
-  EXPECT_THAT(last, AllOf(HasSubstr("20/100 steps  no progress for 1 min 3"), testing::Not(HasSubstr("steps/s"))));
+  EXPECT_THAT(last, AllOf(HasSubstr("20/100 steps  nothing finished for 1 min 3"), testing::Not(HasSubstr("steps/s"))));
   EXPECT_THAT(text("progress.json"),
               AllOf(testing::Not(HasSubstr("rate_last_minute")), testing::Not(HasSubstr("eta_s")),
                     HasSubstr(R"("seconds_since_progress":95)")));
@@ -233,6 +233,17 @@ TEST_F(Runs, ProgressOfTheLastMinuteIsNotThatOfTheRun) {
   for (int i = 0; i < 100; ++i) clock.advance(1), progress.advance(1);
   EXPECT_THAT(text("progress.json"), AllOf(HasSubstr(R"("rate_last_minute":1,)"), HasSubstr(R"("rate_run":5.5,)"),
                                            testing::Not(HasSubstr("eta_s"))));
+}
+
+TEST_F(Runs, ProgressOfAStageWithATimeLimitEndsWithTheTime) {
+  auto run = opened();
+  testing::internal::CaptureStderr();
+  Progress progress({"generate", "answers", 1000, 0, "", 40}, run.get(), clock);
+  for (int i = 0; i < 30; ++i) clock.advance(1), progress.advance(1);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("generate  75 %  30/1000 answers  1.0 answers/s  10 s left"));
+  EXPECT_THAT(text("progress.json"), HasSubstr(R"("eta_s":10)"));
+  for (int i = 0; i < 20; ++i) clock.advance(1), progress.advance(50);
+  EXPECT_THAT(text("progress.json"), HasSubstr(R"("eta_s":0)")) << "never below";
 }
 
 TEST_F(Runs, ProgressIsWrittenAtMostOnceASecond) {

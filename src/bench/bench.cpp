@@ -119,6 +119,7 @@ Result<Measured> measure_models(const BenchSubject& subject, const Rendered& ren
   options.unit = "answers";
   options.second_unit = "tokens";
   options.total = static_cast<int64_t>(rendered.prompts.size()) * ways * std::max(config.repeats, 1);
+  options.ends_in_s = config.time_limit_s;
   Progress progress(options, &run);
 
   BenchEngine engine;

@@ -164,6 +164,7 @@ class Extraction {
       return skip(conversation.id, captured.error().what);
     }
     bad_in_row_ = 0;
+    ++captured_;
     return push(*std::move(captured));
   }
 
@@ -242,6 +243,8 @@ class Extraction {
                                           {"samples_total", stats.stored}, {"tokens_total", stats.tokens}}));
       progress_.advance(committed.samples, committed.tokens);
     }
+    // Only what is on the disk counts; without this a large shard would look like a stall.
+    progress_.facts({{"not_on_disk_yet", captured_ - stats.stored}});
     progress_.tick();
     return ok_status();
   }
@@ -258,6 +261,7 @@ class Extraction {
   std::unordered_set<std::string> known_;  // in the store before this run; the store itself is the thread's now
   std::unordered_set<std::string> seen_;
   StoreThread store_;
+  int64_t captured_ = 0;  // and given to the store
   int64_t bad_in_row_ = 0;
   bool store_failed_ = false;
 };

@@ -19,6 +19,7 @@ void GenerateConfig::fields(FieldList& v) {
   v("top_k", top_k, "sample from this many likeliest tokens; 0 = all").range(0, 1 << 20);
   v("seed", seed, "of sampling; every answer gets its own from this and its id");
   v("limit", limit, "ask only the first so many prompts; 0 = all").range(0, 1 << 30);
+  v("time_limit_s", time_limit_s, "seconds after which no further answer is begun; 0 = none").range(0, 1e9);
   v("answers", answers, "answers to each prompt; more than one needs a temperature above 0").range(1, 1000);
   v("system", system, "system message for prompts that have none of their own");
   v("window_kb", window_kb, "prompt token ids handed to the engine at once, in kB").range(1, 1 << 20);
@@ -45,11 +46,12 @@ class Generation {
         stop_(std::move(stop)) {}
 
   Status ask(const std::vector<Wanted>& wanted) {
-    for (size_t at = 0; at < wanted.size();) {
+    for (size_t at = 0; at < wanted.size() && !enough_.stop_requested();) {
       TRY(at, fill_window(wanted, at));
       auto done = [this](size_t index, Result<Generated> generated) { return answered(index, std::move(generated)); };
-      CHECKED(target_.generate(requests_, done, stop_));
+      CHECKED(target_.generate(requests_, done, stop_, enough_.get_token()));
     }
+    stats.not_asked = static_cast<int64_t>(wanted.size()) - stats.answered - stats.skipped;
     return ok_status();
   }
 
@@ -87,6 +89,7 @@ class Generation {
   }
 
   Status answered(size_t index, Result<Generated> generated) {
+    if (config_.time_limit_s > 0 && real_clock().monotonic_s() - began_s_ > config_.time_limit_s) enough_.request_stop();
     const std::string& id = asked_[index].id;
     if (generated && generated->ids.empty()) generated = invalid("the context has no room for an answer");
     if (!generated) return skip_or_fail(id, std::move(generated).error());
@@ -131,6 +134,8 @@ class Generation {
   SkipFile skips_;
   Progress& progress_;
   std::stop_token stop_;
+  std::stop_source enough_;  // asked to stop when the time limit is over
+  const double began_s_ = real_clock().monotonic_s();
   std::vector<GenerateRequest> requests_;
   std::vector<Asked> asked_;  // beside requests_
 };
@@ -178,18 +183,20 @@ Result<GenerateStats> generate(Target& target, const std::vector<Prompt>& prompt
   CHECKED(run.event("generate_started", {{"prompts", limit}, {"answers", total}, {"already_there", before},
                                          {"output", output}, {"target", facts.weights_fingerprint}}));
 
-  Progress progress({"generate", "answers", total, before, "tokens"}, &run);
+  Progress progress({"generate", "answers", total, before, "tokens", config.time_limit_s}, &run);
   Generation work(target, config, std::move(writer), std::move(skips), progress, stop);
   Status asked = work.ask(left);
   GenerateStats& stats = work.stats;
   stats.wanted = total;
   stats.already_there = before;
   stats.seconds = real_clock().monotonic_s() - start_s;
-  const std::string counts = std::to_string(stats.answered) + " answered, " + std::to_string(stats.skipped) +
-                             " left out, " + std::to_string(before) + " were there";
+  std::string counts = std::to_string(stats.answered) + " answered, " + std::to_string(stats.skipped) + " left out, " +
+                       std::to_string(before) + " were there";
+  if (stats.not_asked > 0)
+    counts += ", " + std::to_string(stats.not_asked) + " not asked because generate.time_limit_s was over";
   const Status told = run.event(asked ? "generate_done" : "generate_failed",
                                 {{"answered", stats.answered}, {"skipped", stats.skipped}, {"already_there", before},
-                                 {"ended", stats.ended}, {"answer_tokens", stats.answer_tokens},
+                                 {"not_asked", stats.not_asked}, {"ended", stats.ended}, {"answer_tokens", stats.answer_tokens},
                                  {"seconds", stats.seconds}, {"error", asked ? "" : asked.error().what}});
   if (!asked) return std::move(asked).error().under("generating answers (" + counts + ")");
   CHECKED(told);

@@ -26,6 +26,7 @@ struct GenerateConfig {
   int top_k = 0;
   int64_t seed = 1;
   int limit = 0;            // 0 = all prompts
+  double time_limit_s = 0;  // of one call: no answer is begun after this; 0 = none
   int answers = 1;          // to each prompt; from the second on ids as answer_id() makes them; needs a temperature
   std::string system;       // put in front of prompts that have no system message of their own
   int window_kb = 4096;     // prompt token ids handed to the engine at once
@@ -37,6 +38,7 @@ struct GenerateStats {
   int64_t wanted = 0;         // answers to all prompts, after the limit
   int64_t already_there = 0;
   int64_t answered = 0;       // by this call
+  int64_t not_asked = 0;      // the time limit came first
   int64_t skipped = 0;        // can never be answered; see skipped.jsonl
   int64_t ended = 0;          // answers that ended by themselves, of `answered`
   int64_t answer_tokens = 0;  // by this call

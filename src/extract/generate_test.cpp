@@ -100,6 +100,21 @@ TEST_F(Generate, GivesTheSameAnswersWhereverItWasInterrupted) {
   }
 }
 
+TEST_F(Generate, BeginsNoAnswerAfterItsTimeIsOverAndAsksTheRestTheNextTime) {
+  FakeTarget target;
+  config_.time_limit_s = 1e-9;
+  const auto hurried = run(target, prompts(5));
+  ASSERT_TRUE(hurried) << hurried.error().what;
+  EXPECT_EQ(hurried->answered, 1) << "what was begun ends";
+  EXPECT_EQ(hurried->not_asked, 4);
+  config_.time_limit_s = 1000;
+  const auto rest = run(target, prompts(5));
+  ASSERT_TRUE(rest) << rest.error().what;
+  EXPECT_EQ(rest->already_there, 1);
+  EXPECT_EQ(rest->not_asked, 0);
+  EXPECT_EQ(ids_of_output().size(), 5u);
+}
+
 TEST_F(Generate, GoesOnAfterAKillInTheMiddleOfALine) {
   FakeTarget target;
   ASSERT_TRUE(run(target, prompts(4)));

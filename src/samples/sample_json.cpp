@@ -14,7 +14,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kMaxDepth = 32;  // samples are flat; a deeper line is an attack on memory or another file
-constexpr size_t kMaxIdBytes = 256;
+constexpr size_t kMaxPromptIdBytes = 256;
+constexpr size_t kMaxIdBytes = kMaxPromptIdBytes + 16;  // room for what answer_id() puts behind a prompt's id
 
 struct TooDeep : std::runtime_error {
   TooDeep() : std::runtime_error("too deep") {}
@@ -213,6 +214,8 @@ Result<Prompt> prompt_of_json(std::string_view line, const std::string& id_prefi
   TRY(const Json object, object_of(line));
   Prompt prompt;
   TRY(prompt.id, id_of(object, line, id_prefix));
+  if (prompt.id.size() > kMaxPromptIdBytes)
+    return invalid("the id is longer than " + std::to_string(kMaxPromptIdBytes) + " bytes");
   TRY(const std::string text, optional_text(object, "prompt"));
   TRY(prompt.messages, messages_of(object));
   if (!text.empty() && !prompt.messages.empty())

@@ -14,7 +14,8 @@ namespace aerie {
 Result<Prompt> prompt_of_json(std::string_view line, const std::string& id_prefix);
 Result<Conversation> conversation_of_json(std::string_view line, const std::string& id_prefix);
 
-// kInvalid when an id cannot serve as a name in files: empty, over 256 bytes, control characters.
+// kInvalid when an id cannot serve as a name in files: empty, over 272 bytes, control characters. A prompt's
+// is at most 256 bytes long, so that the ids of its answers fit.
 Status check_id(const std::string& id);
 std::string made_id(const std::string& id_prefix, std::string_view content);
 

@@ -216,6 +216,15 @@ TEST(AnswerIds, LeadBackToTheirPrompt) {
     for (int n : {2, 3, 10, 1000}) EXPECT_EQ(prompt_of_answer(answer_id(prompt, n)), prompt) << n;
 }
 
+TEST(AnswerIds, OfTheLongestPromptIdCanBeRead) {
+  const std::string longest(256, 'p');
+  const auto line_of = [](const std::string& id) {
+    return R"({"id":")" + id + R"(","messages":[{"role":"user","content":"Q"},{"role":"assistant","content":"A"}]})";
+  };
+  EXPECT_TRUE(parse_conversation(line_of(answer_id(longest, 1000))));
+  EXPECT_THAT(parse_error(line_of(longest + std::string(17, 'p'))).what, HasSubstr("longer than"));
+}
+
 TEST(AnswerIds, ThatWereNotMadeHereStandForThemselves) {
   for (const char* id : {"p", "dolly#17", "p#2", "p#answer", "p#answer1", "p#answer02", "p#answer2b", "p#answers"})
     EXPECT_EQ(prompt_of_answer(id), id);

@@ -223,9 +223,10 @@ Result<std::string> FakeTarget::render(const std::vector<ChatMessage>& messages,
   return text;
 }
 
-Status FakeTarget::generate(const std::vector<GenerateRequest>& requests, const OnGenerated& done, std::stop_token stop) {
+Status FakeTarget::generate(const std::vector<GenerateRequest>& requests, const OnGenerated& done, std::stop_token stop,
+                            std::stop_token enough) {
   largest_window_ = std::max(largest_window_.load(), requests.size());
-  for (size_t left = requests.size(); left > 0; --left) {
+  for (size_t left = requests.size(); left > 0 && !enough.stop_requested(); --left) {
     const GenerateRequest& request = requests[left - 1];
     if (faults().delay_s > 0) wait_s(faults().delay_s, stop);
     if (stop.stop_requested()) return cancelled("generating was stopped");

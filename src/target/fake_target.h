@@ -56,7 +56,8 @@ class FakeTarget : public Target {
   Result<std::vector<int32_t>> tokenize(const std::string& text, bool parse_special) override;
   Result<std::string> detokenize(std::span<const int32_t> ids) override;
   Result<std::string> render(const std::vector<ChatMessage>& messages, bool add_generation_prompt) override;
-  Status generate(const std::vector<GenerateRequest>& requests, const OnGenerated& done, std::stop_token stop) override;
+  Status generate(const std::vector<GenerateRequest>& requests, const OnGenerated& done, std::stop_token stop,
+                  std::stop_token enough = {}) override;
   Result<Captured> capture(std::span<const int32_t> ids, std::span<const int> boundaries, std::stop_token stop) override;
   Result<TargetHead> head() override;
 

@@ -29,14 +29,15 @@ class TamperedTarget : public Target {
   Result<TargetHead> head() override { return inner_.head(); }
 
   // Greedy single tokens only, as the probe asks for; kept like captures.
-  Status generate(const std::vector<GenerateRequest>& requests, const OnGenerated& done, std::stop_token stop) override {
+  Status generate(const std::vector<GenerateRequest>& requests, const OnGenerated& done, std::stop_token stop,
+                  std::stop_token enough) override {
     if (answers_.empty()) {
       answers_.resize(requests.size());
       const auto keep = [&](size_t i, Result<Generated> generated) -> Status {
         TRY(answers_[i], std::move(generated));
         return ok_status();
       };
-      CHECKED(inner_.generate(requests, keep, stop));
+      CHECKED(inner_.generate(requests, keep, stop, enough));
     }
     for (size_t i = 0; i < requests.size(); ++i) CHECKED(done(i, answers_[i]));
     return ok_status();

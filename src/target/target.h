@@ -96,8 +96,10 @@ class Target {
   // Answers all requests, many in flight. `done(i, generated)` is called on this thread as each one ends, in any order;
   // a request that cannot be answered (prompt longer than the context) gives its Error there and does not stop the rest.
   // A Status that fails ends everything: it comes from `done` itself, from the engine, or from the stop token.
+  // Once `enough` asks for it, no further request is begun: those in flight end, the others are never `done`.
   using OnGenerated = std::function<Status(size_t index, Result<Generated> generated)>;
-  virtual Status generate(const std::vector<GenerateRequest>& requests, const OnGenerated& done, std::stop_token stop) = 0;
+  virtual Status generate(const std::vector<GenerateRequest>& requests, const OnGenerated& done, std::stop_token stop,
+                          std::stop_token enough = {}) = 0;
   // One pass over the ids.
   virtual Result<Captured> capture(std::span<const int32_t> ids, std::span<const int> boundaries, std::stop_token stop) = 0;
   virtual Result<TargetHead> head() = 0;

@@ -22,6 +22,7 @@ struct Generator::Run {
   const std::vector<GenerateRequest>& requests;
   const Target::OnGenerated& done;
   const std::stop_token& stop;
+  const std::stop_token& enough;
   size_t next = 0;                               // first request without a place
   std::vector<std::unique_ptr<Answer>> places = {};  // by sequence id; null = free
   std::deque<Answer*> waiting = {};              // for the rest of their prompt to be taken in
@@ -45,9 +46,10 @@ Result<std::unique_ptr<Generator>> Generator::open(llama_model& model, const Tar
   return std::unique_ptr<Generator>(new Generator(model, config, std::move(context)));
 }
 
-Status Generator::run(const std::vector<GenerateRequest>& requests, const Target::OnGenerated& done, const std::stop_token& stop) {
+Status Generator::run(const std::vector<GenerateRequest>& requests, const Target::OnGenerated& done,
+                      const std::stop_token& stop, const std::stop_token& enough) {
   llama_memory_clear(llama_get_memory(context_.get()), true);
-  Run run{requests, done, stop};
+  Run run{requests, done, stop, enough};
   run.places.resize(static_cast<size_t>(config_.parallel));
   for (;;) {
     if (stop.stop_requested()) return cancelled("answering was stopped");
@@ -69,7 +71,7 @@ Status Generator::check(const GenerateRequest& request) const {
 
 Status Generator::admit(Run& run) {
   for (size_t place = 0; place < run.places.size(); ++place) {
-    while (!run.places[place] && run.next < run.requests.size()) {
+    while (!run.places[place] && run.next < run.requests.size() && !run.enough.stop_requested()) {
       const size_t index = run.next++;
       const GenerateRequest& request = run.requests[index];
       Status fine = check(request);

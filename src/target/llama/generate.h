@@ -17,7 +17,8 @@ class Generator {
  public:
   static Result<std::unique_ptr<Generator>> open(llama_model& model, const TargetConfig& config);
   ~Generator();
-  Status run(const std::vector<GenerateRequest>& requests, const Target::OnGenerated& done, const std::stop_token& stop);
+  Status run(const std::vector<GenerateRequest>& requests, const Target::OnGenerated& done, const std::stop_token& stop,
+             const std::stop_token& enough);
 
  private:
   struct Answer;

@@ -87,12 +87,13 @@ class LlamaTarget : public Target {
     }
   }
 
-  Status generate(const std::vector<GenerateRequest>& requests, const OnGenerated& done, std::stop_token stop) override {
+  Status generate(const std::vector<GenerateRequest>& requests, const OnGenerated& done, std::stop_token stop,
+                  std::stop_token enough) override {
     capturer_.reset();  // one context at a time: their caches are the largest things here
     if (!generator_) {
       TRY(generator_, Generator::open(*model_, config_));
     }
-    return generator_->run(requests, done, stop);
+    return generator_->run(requests, done, stop, enough);
   }
 
   Result<Captured> capture(std::span<const int32_t> ids, std::span<const int> boundaries, std::stop_token stop) override {

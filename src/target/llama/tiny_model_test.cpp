@@ -176,6 +176,23 @@ TEST_F(TinyLlama, AFailureOfTheCallerEndsTheRun) {
   EXPECT_EQ(answers_of(*target, requests).size(), 4u) << "and the next run starts afresh";
 }
 
+TEST_F(TinyLlama, BeginsNothingMoreOnceItIsEnoughButEndsWhatWasBegun) {
+  TargetConfig config = config_of({});
+  config.parallel = 2;
+  auto target = open(config);
+  const auto requests = requests_of(*target, 6, 5, 0);
+  std::stop_source enough;
+  size_t answered = 0;
+  const Status done = target->generate(requests, [&](size_t, Result<Generated> generated) -> Status {
+    CHECKED(generated);
+    enough.request_stop();
+    ++answered;
+    return ok_status();
+  }, {}, enough.get_token());
+  EXPECT_TRUE(done.ok());
+  EXPECT_EQ(answered, 2u);
+}
+
 TEST_F(TinyLlama, StopsWhenAskedInTheMiddleOfARun) {
   TargetConfig config = config_of({.layers = 16, .width = 256, .inner = 1024});
   auto target = open(config);
