@@ -39,7 +39,7 @@ std::vector<Stage> Pipeline::stages() {
   if (!settings_.bench_prompts().empty())
     stages.push_back({"bench", "asks held-out prompts with and without the draft", settings_.lines_of({"target", "bench"}),
                       {"bench"}, run(&Pipeline::do_bench)});
-  stages.push_back({"report", "writes one page about all of it", "", {"report.html"}, run(&Pipeline::do_report)});
+  stages.push_back({"report", "writes one page about all of it", "", {"report.html"}, run(&Pipeline::do_report), true});
   return stages;
 }
 

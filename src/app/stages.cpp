@@ -67,7 +67,7 @@ bool outputs_present(FileSystem& fs, const StageRecord& record) {
 // True when the stage needs no work.
 Result<bool> already_done(FileSystem& fs, const RunFolder& run, const Stage& stage,
                           const std::optional<StageRecord>& record) {
-  if (!record || record->state != "done") return false;
+  if (stage.always || !record || record->state != "done") return false;
   if (!outputs_present(fs, *record)) {
     log_warning("stage_outputs_missing", "stage " + stage.name + " is recorded as done, but its outputs are gone: doing it again");
     return false;

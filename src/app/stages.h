@@ -30,6 +30,7 @@ struct Stage {
   std::string settings;               // lines "room.key = value" that decide the result; compared when it is done
   std::vector<std::string> work;      // paths inside the run folder that redo() moves aside
   std::function<Result<StageOutcome>(std::stop_token)> run;
+  bool always = false;                // cheap, and looks at everything else: done again each time
 };
 
 struct StageRecord {

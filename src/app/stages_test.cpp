@@ -63,6 +63,14 @@ TEST_F(Stages, AreDoneAgainWhenTheirOutputIsGone) {
   EXPECT_EQ(ran_, (Names{"one", "two", "two"}));
 }
 
+TEST_F(Stages, ThatOnlyLookAtTheOthersAreDoneEveryTime) {
+  std::vector<Stage> stages{stage("one"), stage("look")};
+  stages.back().always = true;
+  ASSERT_TRUE(run_stages(fs_, *run_, stages, {}, {}).ok());
+  ASSERT_TRUE(run_stages(fs_, *run_, stages, {}, {}).ok());
+  EXPECT_EQ(ran_, (Names{"one", "look", "look"}));
+}
+
 TEST_F(Stages, RefuseAChangedSettingAndNameBothValues) {
   ASSERT_TRUE(run_stages(fs_, *run_, {stage("one", "a.x = 1\na.y = 2\n")}, {}, {}).ok());
   const Status status = run_stages(fs_, *run_, {stage("one", "a.x = 1\na.y = 3\n")}, {}, {});

@@ -197,11 +197,12 @@ TEST(ExportHf, KeepsWhatIsThereUnlessAskedAndLeavesNoTemporaries) {
   EXPECT_THAT(*fs.list(folder), ElementsAre("x"));
 
   // What others put into the folder is not removed with it.
-  ASSERT_DONE(write_file_atomically(fs, folder + "/x/README.md", "mine"));
+  const std::vector<std::string> theirs = {"README.md", "tokenizer_config.json", "model.safetensors.index.json"};
+  for (const std::string& name : theirs) ASSERT_DONE(write_file_atomically(fs, folder + "/x/" + name, "mine"));
   auto moved = export_hf(fs, first, Flavor::kVllm, folder + "/x", {.overwrite = true});
   ASSERT_TRUE(moved.ok()) << moved.error().what;
   EXPECT_THAT(moved->note, HasSubstr("x.old"));
-  EXPECT_TRUE(fs.exists(folder + "/x.old/README.md"));
+  for (const std::string& name : theirs) EXPECT_TRUE(fs.exists(folder + "/x.old/" + name)) << name;
 }
 
 TEST(Reordering, InterleavesTheHalvesOfEveryHeadAndBack) {
@@ -383,6 +384,22 @@ TEST(LoadDraft, RefusesAReducedVocabularyWithoutItsMapAndUnknownTensors) {
   auto unknown = load_draft(fs, folder + "/y");
   ASSERT_FALSE(unknown.ok());
   EXPECT_THAT(unknown.error().what, HasSubstr("layers.1.mlp.weight"));
+}
+
+TEST(LoadDraft, RefusesSizesThatNoDraftCanHave) {
+  FileSystem& fs = real_file_system();
+  const std::string folder = fresh_folder();
+  const Checkpoint c = test::random_checkpoint(test::small_shape(), 1);
+  ASSERT_DONE(export_hf(fs, c, Flavor::kSglang, folder + "/x", {}));
+  const auto text = read_file(fs, folder + "/x/config.json", 1 << 20);
+  ASSERT_TRUE(text.ok());
+  for (const char* key : {"vocab_size", "num_attention_heads", "num_key_value_heads", "hidden_size"})
+    for (const int64_t size : {int64_t{-1}, int64_t{0}, int64_t{1} << 31, int64_t{1} << 32}) {
+      Json config = Json::parse(*text);
+      config[key] = size;
+      ASSERT_DONE(write_file_atomically(fs, folder + "/x/config.json", config.dump()));
+      EXPECT_FALSE(load_draft(fs, folder + "/x").ok()) << key << " " << size;
+    }
 }
 
 TEST(LoadDraft, MismatchOfTheTargetNamesBothSides) {

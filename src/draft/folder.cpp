@@ -1,7 +1,5 @@
 #include "draft/folder.h"
 
-#include <algorithm>
-#include <array>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -9,16 +7,23 @@
 namespace aerie::layout {
 namespace {
 
+// The two files of an export, and what a killed write_file_atomically or write_safetensors left of them beside them.
+bool is_ours(std::string_view name) {
+  for (const std::string_view our : {"config.json", "model.safetensors"}) {
+    if (!name.starts_with(our)) continue;
+    const std::string_view rest = name.substr(our.size());
+    if (rest.empty() || rest == ".tmp") return true;
+    if (rest.starts_with(".tmp-") && rest.find_first_not_of("0123456789-", 5) == rest.npos) return true;
+  }
+  return false;
+}
+
 // Removes the folder when it holds nothing but an export; false when something else lies there and was left alone.
 Result<bool> remove_export(FileSystem& fs, const std::string& folder) {
-  constexpr std::array<std::string_view, 2> kOurs = {"config.json", "model.safetensors"};
   TRY(const auto names, fs.list(folder));
   bool whole = true;
   for (const std::string& name : names) {
-    // A killed write_file_atomically or write_safetensors leaves a temporary beside its file, named after it.
-    const bool ours =
-        std::any_of(kOurs.begin(), kOurs.end(), [&](std::string_view our) { return name.find(our) != name.npos; });
-    if (ours) {
+    if (is_ours(name)) {
       CHECKED(fs.remove(folder + "/" + name));
     } else {
       whole = false;

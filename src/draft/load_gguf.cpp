@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include <fmt/format.h>
@@ -9,10 +11,16 @@
 namespace aerie::layout {
 namespace {
 
+// What no int can hold becomes the largest one, which check_shape() refuses.
+int clamped(int64_t value) {
+  constexpr int64_t kMost = std::numeric_limits<int>::max();
+  return static_cast<int>(std::clamp(value, -kMost, kMost));
+}
+
 // A key of the file as a number, or the fallback when the file leaves it out.
 int integer_or(const GgufFile& file, const std::string& key, int fallback) {
   auto value = file.integer(key);
-  return value ? static_cast<int>(*value) : fallback;
+  return value ? clamped(*value) : fallback;
 }
 
 bool flag(const GgufFile& file, const std::string& key) {
@@ -42,24 +50,25 @@ Result<DraftShape> shape_of(const GgufFile& file) {
   TRY(shape.rms_norm_eps, file.number("eagle3.attention.layer_norm_rms_epsilon"));
   TRY(shape.rope_theta, file.number("eagle3.rope.freq_base"));
   if (width < 1 || target_width < 1 || inner < 1 || heads < 1) return corrupt("eagle3 sizes that are not positive");
-  shape.hidden_size = static_cast<int>(width);
-  shape.target_hidden_size = static_cast<int>(target_width);
-  shape.intermediate_size = static_cast<int>(inner);
-  shape.head_count = static_cast<int>(heads);
+  shape.hidden_size = clamped(width);
+  shape.target_hidden_size = clamped(target_width);
+  shape.intermediate_size = clamped(inner);
+  shape.head_count = clamped(heads);
   shape.kv_head_count = integer_or(file, "eagle3.attention.head_count_kv", shape.head_count);
   shape.head_size = integer_or(file, "eagle3.attention.key_length", shape.hidden_size / shape.head_count);
-  shape.context_length = static_cast<int>(context);
+  shape.context_length = clamped(context);
   shape.norm_before_residual = flag(file, "eagle3.norm_before_residual");
   shape.norm_before_fc = flag(file, "eagle3.norm_before_fc");
   const GgufValue* tokens = file.find("tokenizer.ggml.tokens");
   if (tokens == nullptr || !tokens->array())
     return corrupt("no tokenizer.ggml.tokens, from which the vocabulary's size comes");
-  shape.vocab_size = static_cast<int>(tokens->values.size());
+  shape.vocab_size = clamped(static_cast<int64_t>(tokens->values.size()));
   const GgufTensor* head = file.find_tensor("output.weight");
   if (head == nullptr || head->ne.size() != 2) {
     return invalid("no output.weight: a draft that borrows the target's lm_head cannot be read alone");
   }
-  shape.draft_vocab_size = static_cast<int>(head->ne[1]);
+  shape.draft_vocab_size = clamped(head->ne[1]);
+  CHECKED(check_shape(shape));
   // Floats of the file were doubles once: 1e-5 must not come back as 0.0000099999997.
   shape.rms_norm_eps = std::stod(fmt::format("{:.7g}", shape.rms_norm_eps));
   return shape;

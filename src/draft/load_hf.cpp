@@ -154,6 +154,7 @@ Result<LoadedDraft> draft_of(const Json& config, const std::string& where, const
   Checkpoint& c = loaded.checkpoint;
   loaded.format = config.contains("transformer_layer_config") ? "speculators" : "hf";
   TRY(c.shape, shape_of(config, where));
+  if (Status sane = check_shape(c.shape); !sane) return std::move(sane).error().under(where);
   const Json aerie = config.value("aerie", Json::object());
   c.shape.normed_logits = !aerie.is_object() || aerie.value("normed_logits", true);
   c.target_fingerprint = text_or_empty(aerie, "target_fingerprint");

@@ -98,6 +98,7 @@ struct Reader {
 
 // Set of names, shapes, dtypes; finite weights; a d2t that maps into the vocabulary and to no token twice.
 Status check_tensors(const Checkpoint& c) {
+  CHECKED(check_shape(c.shape));
   const auto expected = expected_tensors(c.shape);
   for (const auto& [name, shape] : expected) {
     const Tensor* t = c.find(name);
@@ -141,6 +142,22 @@ const Tensor* Checkpoint::find(std::string_view name) const {
     if (t.name == name) return &t;
   }
   return nullptr;
+}
+
+Status check_shape(const DraftShape& s) {
+  constexpr int kMost = 1 << 28;
+  for (const auto& [name, size] : {std::pair{"hidden size", s.hidden_size},
+                                   {"target's hidden size", s.target_hidden_size},
+                                   {"intermediate size", s.intermediate_size},
+                                   {"number of heads", s.head_count},
+                                   {"number of key-value heads", s.kv_head_count},
+                                   {"head size", s.head_size},
+                                   {"vocabulary", s.vocab_size},
+                                   {"draft vocabulary", s.draft_vocab_size}})
+    if (size < 1 || size > kMost) return corrupt(fmt::format("the {} is {}, which no draft can have", name, size));
+  if (s.head_count % s.kv_head_count != 0)
+    return corrupt(fmt::format("{} heads cannot share {} key-value heads", s.head_count, s.kv_head_count));
+  return ok_status();
 }
 
 std::vector<std::pair<std::string, Shape>> expected_tensors(const DraftShape& s) {

@@ -60,6 +60,20 @@ TEST(Checkpoint, SaysWhatIsWrongWithAFileOfAnotherKind) {
   EXPECT_NE(read.error().what.find("no Aerie draft"), std::string::npos);
 }
 
+TEST(Checkpoint, RefusesSizesThatNoDraftCanHave) {
+  ASSERT_TRUE(write_checkpoint(real_file_system(), path_of("sound"), tiny_draft(tiny_shape())).ok());
+  const auto file = SafetensorsFile::open(path_of("sound"));
+  ASSERT_TRUE(file.ok());
+  for (const char* key : {"vocab_size", "hidden_size", "head_count", "kv_head_count"})
+    for (const char* size : {"-5", "0", "2147483647", "4294967296"}) {
+      Metadata metadata;
+      for (const auto& [name, value] : file->metadata()) metadata[name] = name == key ? size : value;
+      ASSERT_TRUE(metadata.contains(key)) << key;
+      ASSERT_TRUE(write_safetensors(real_file_system(), path_of("size"), file->tensors(), metadata).ok());
+      EXPECT_FALSE(read_checkpoint(path_of("size")).ok()) << key << " " << size;
+    }
+}
+
 TEST(Checkpoint, RefusesAVocabularyThatMapsOneTokenTwice) {
   Checkpoint c = tiny_draft(tiny_shape());
   for (Tensor& t : c.tensors) {

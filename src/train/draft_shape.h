@@ -48,6 +48,10 @@ struct Checkpoint {
   const Tensor* find(std::string_view name) const;
 };
 
+// kCorrupt when a size that came out of a file is not between 1 and 2^28, or the heads do not fit each other. Every
+// reader asks this before it computes with a shape.
+Status check_shape(const DraftShape& shape);
+
 // Names and shapes that a checkpoint of this shape must have, no more and no less (d2t included).
 std::vector<std::pair<std::string, Shape>> expected_tensors(const DraftShape& shape);
 
