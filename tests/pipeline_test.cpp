@@ -112,10 +112,14 @@ TEST_F(WholePipeline, StartsFromConversationsThatAreGiven) {
   for (int i = 0; i < 8; ++i)
     lines += "{\"id\":\"c" + std::to_string(i) + "\",\"conversations\":[{\"from\":\"human\",\"value\":\"Name " + std::to_string(i + 2) +
              " animals.\"},{\"from\":\"gpt\",\"value\":\"The cat, the dog, and number " + std::to_string(i) + " is the owl that sleeps by day.\"}]}\n";
+  std::string endless;
+  for (int i = 0; i < 200; ++i) endless += "and then another animal came by, ";
+  lines += R"({"id":"longer-than-the-context","conversations":[{"from":"human","value":"Go on."},{"from":"gpt","value":")" + endless + "\"}]}\n";
   ASSERT_TRUE(write_file_atomically(real_file_system(), folder_ + "-chats.jsonl", lines).ok());
   const ChildResult result = run(options);
   files::remove(folder_ + "-chats.jsonl");
   ASSERT_EQ(result.exit_status, 0) << result.err;
+  EXPECT_NE(result.err.find("9 samples in"), std::string::npos) << "what does not fit the context is cut\n" << result.err;
   EXPECT_TRUE(files::exists(folder_ + "/draft/draft.gguf"));
   EXPECT_TRUE(files::exists(folder_ + "/report.html"));
 }

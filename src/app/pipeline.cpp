@@ -61,6 +61,9 @@ Result<StageOutcome> Pipeline::do_extract(std::stop_token stop) {
   ExtractConfig config = settings_.extract;
   config.conversations = settings_.run.conversations_path();
   config.store = settings_.run.store_path();
+  // A conversation that does not fit the target's context is cut there, not left out: the last token of an answer that
+  // filled the context has no room of its own.
+  config.max_length = std::min(config.max_length, settings_.target.context);
   TRY(const ExtractStats stats, extract(*target, config, settings_.store, run_, stop));
   target_.reset();
   const int64_t samples = stats.stored + stats.already_there;

@@ -77,7 +77,7 @@ struct Progress::State {
     std::optional<double> left;
     const auto rate = recent(false);
     if (options.total > 0 && rate && *rate > 0)
-      left = static_cast<double>(options.total - options.done_before - done) / *rate;
+      left = static_cast<double>(std::max<int64_t>(0, options.total - options.done_before - done)) / *rate;
     if (options.ends_in_s > 0) {
       const double until_limit_s = std::max(0.0, options.ends_in_s - (clock->monotonic_s() - began_s));
       left = std::min(left.value_or(until_limit_s), until_limit_s);
