@@ -395,15 +395,15 @@ TEST_F(Extract, DoesNotHangWithAStorageThatHangs) {
   FakeTarget target;
   generate_conversations(3, target);
   config_.patience_s = 1;
-  // Lives longer than the test: the writing thread is given up, not joined.
+  // Never destroyed: the writing thread is given up, not joined, and may still run while the program ends.
   struct Gate {
     std::mutex mutex;
     std::condition_variable changed;
     bool open = false;
     std::atomic<bool> reached = false;
   };
-  static Gate gate;
-  static WatchedFileSystem hanging([](const std::string& what, uint64_t) -> Status {
+  static Gate& gate = *new Gate;
+  static WatchedFileSystem& hanging = *new WatchedFileSystem([](const std::string& what, uint64_t) -> Status {
     if (what == "link") {
       gate.reached = true;
       std::unique_lock lock(gate.mutex);
