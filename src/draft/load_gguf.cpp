@@ -49,13 +49,12 @@ Result<DraftShape> shape_of(const GgufFile& file) {
   TRY(const int64_t context, required("context_length"));
   TRY(shape.rms_norm_eps, file.number("eagle3.attention.layer_norm_rms_epsilon"));
   TRY(shape.rope_theta, file.number("eagle3.rope.freq_base"));
-  if (width < 1 || target_width < 1 || inner < 1 || heads < 1) return corrupt("eagle3 sizes that are not positive");
   shape.hidden_size = clamped(width);
   shape.target_hidden_size = clamped(target_width);
   shape.intermediate_size = clamped(inner);
   shape.head_count = clamped(heads);
   shape.kv_head_count = integer_or(file, "eagle3.attention.head_count_kv", shape.head_count);
-  shape.head_size = integer_or(file, "eagle3.attention.key_length", shape.hidden_size / shape.head_count);
+  shape.head_size = integer_or(file, "eagle3.attention.key_length", shape.hidden_size / std::max(1, shape.head_count));
   shape.context_length = clamped(context);
   shape.norm_before_residual = flag(file, "eagle3.norm_before_residual");
   shape.norm_before_fc = flag(file, "eagle3.norm_before_fc");

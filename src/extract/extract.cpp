@@ -17,7 +17,7 @@ namespace aerie {
 void ExtractConfig::fields(FieldList& v) {
   v("boundaries", boundaries, "layer boundaries to keep, ascending; empty = 2, n/2, n-3");
   v("dtype", dtype, "how states are stored").one_of({"BF16", "F32"});
-  v("max_length", max_length, "tokens; longer conversations are cut there").range(2, 1 << 24);
+  v("max_length", max_length, "tokens; longer conversations are cut there, and where target.context ends").range(2, 1 << 24);
   v("queue_mb", queue_mb, "memory for states that are captured and not written yet, in MB").range(1, 1 << 20);
   v("patience_s", patience_s, "seconds without an answer after which the store's storage counts as failed").range(1, 86400);
 }
