@@ -12,15 +12,16 @@ void apply_demo_defaults(Settings& settings) {
   if (const char* model = std::getenv("AERIE_MODEL")) settings.target.model = model;
   settings.generate.prompts = shipped_file("prompts/train.jsonl");
   settings.target.context = 1024;
-  settings.target.parallel = 16;
-  settings.generate.limit = 480;
+  settings.target.unpack = "F16";  // the small model fits in memory whole, and computes faster so (docs/performance.md)
+  settings.target.parallel = 64;
   settings.generate.max_tokens = 128;
+  settings.generate.time_limit_s = 480;
 #ifdef AERIE_HAVE_TRAIN
   settings.train.ttt_steps = 4;
   settings.train.batch_tokens = 1024;
-  settings.train.lr = 3e-4;
+  settings.train.lr = 1e-3;
   settings.train.warmup_share = 0.04;
-  settings.train.time_limit_s = 360;
+  settings.train.time_limit_s = 480;
 #endif
 #ifdef AERIE_HAVE_BENCH
   settings.bench.prompts = shipped_file("prompts/heldout.jsonl");
@@ -28,7 +29,7 @@ void apply_demo_defaults(Settings& settings) {
   settings.bench.max_tokens = 96;
   settings.bench.draft_lengths = {1, 2, 4};
   settings.bench.context = 1024;
-  settings.bench.time_limit_s = 150;
+  settings.bench.time_limit_s = 120;
   settings.bench.copies = {"F32"};
 #endif
 }

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "bench/report.h"
 #include "draft/export.h"
+#include "draft/load.h"
 #ifdef AERIE_HAVE_LLAMA
 #include "target/llama/dequantize.h"
 #endif
@@ -33,7 +34,7 @@ Result<std::string> checkpoint_path(FileSystem& fs, const Settings& settings, co
   if (!settings.run.checkpoint.empty()) return settings.run.checkpoint;
   TRY(const auto record, read_stage_record(fs, run, "train"));
   if (!record || record->state != "done" || record->outputs.empty())
-    return not_found("no trained draft in " + run.path() + ": run the train stage first, or give --checkpoint FILE");
+    return not_found("no trained draft in " + run.path() + ": run the train stage first, or name one in run.checkpoint");
   return record->outputs.front();
 }
 
@@ -63,6 +64,8 @@ Result<ExportReport> export_one(FileSystem& fs, const Checkpoint& checkpoint, co
                                 const ExportSample& sample) {
   if (flavor == "gguf") {
     if (settings.target.model.empty()) return invalid("a GGUF draft takes its tokenizer from the target: give --model FILE.gguf");
+    TRY(const TargetFacts facts, read_target_facts(settings.target.model));
+    CHECKED(check_target(checkpoint, "in " + settings.run.folder, target_fingerprint(facts, checkpoint.boundaries), facts.name));
     TRY(options.type, weight_type_named(settings.exports.gguf_type));
     return export_gguf(fs, checkpoint, settings.target.model, folder + "/draft.gguf", options);
   }
@@ -79,12 +82,10 @@ Result<BenchResult> bench_one(FileSystem& fs, const Settings& settings, const st
   BenchSubject subject;
   subject.target = settings.target.model;
   subject.draft = settings.run.draft_path();
-  if (weight_type.empty()) {
-    TRY(const Checkpoint checkpoint, trained_draft(fs, settings, run));
-    subject.target_fingerprint = checkpoint.target_fingerprint;
-  } else {
+  if (!weight_type.empty()) {
 #ifdef AERIE_HAVE_LLAMA
     subject.label = weight_type;
+    subject.other_weights = true;
     subject.note = "the same weights, written as " + weight_type;
     TRY(subject.target, unpacked_copy(fs, settings.target.model, weight_type, run.path()));
 #endif
@@ -169,7 +170,7 @@ Result<StageOutcome> make_draft(const Settings& settings, RunFolder& run, std::s
   return outcome;
 }
 
-Result<StageOutcome> export_draft(FileSystem& fs, const Settings& settings, RunFolder& run) {
+Result<StageOutcome> export_draft(FileSystem& fs, const Settings& settings, RunFolder& run, std::stop_token stop) {
   TRY(const Checkpoint checkpoint, trained_draft(fs, settings, run));
   TRY(const ExportSample sample, sample_for_check(fs, settings.run.store_path()));
   ExportOptions options;
@@ -184,6 +185,7 @@ Result<StageOutcome> export_draft(FileSystem& fs, const Settings& settings, RunF
   std::vector<std::string> names;
   double worst = 0;
   for (const std::string& flavor : settings.exports.flavors) {
+    if (stop.stop_requested()) return cancelled("exporting was stopped before " + flavor);
     TRY(const ExportReport report, export_one(fs, checkpoint, flavor, settings, folder, options, sample));
     TRY(const ExportCheck check, check_export(checkpoint, report.path, sample));
     if (!report.note.empty()) log_info("export_note", flavor + ": " + report.note);
@@ -204,10 +206,16 @@ Result<StageOutcome> bench_draft(FileSystem& fs, const Settings& settings, RunFo
   std::vector<std::string> types = {""};
   types.insert(types.end(), settings.bench.copies.begin(), settings.bench.copies.end());
   StageOutcome outcome;
+  std::string own_type;  // of the target as it is
   for (const std::string& type : types) {
+    if (!type.empty() && type == own_type) {
+      log_info("copy_left_out", "bench.copies: the target's weights are " + type + " already");
+      continue;
+    }
     TRY(const BenchResult result, bench_one(fs, settings, type, run, stop));
     std::fputs((bench_table(result) + "\n").c_str(), stdout);
     if (result.failed) return internal(result.verdict);
+    if (type.empty()) own_type = result.weight_type;
     if (!outcome.sentence.empty()) outcome.sentence += " ";
     outcome.sentence += result.verdict;
     outcome.outputs.push_back(run.file("bench/" + result.subject.label + "/results.json"));
@@ -259,7 +267,7 @@ Error needs_torch(const std::string& stage) {
 }  // namespace
 
 Result<StageOutcome> make_draft(const Settings&, RunFolder&, std::stop_token) { return needs_torch("train"); }
-Result<StageOutcome> export_draft(FileSystem&, const Settings&, RunFolder&) { return needs_torch("export"); }
+Result<StageOutcome> export_draft(FileSystem&, const Settings&, RunFolder&, std::stop_token) { return needs_torch("export"); }
 Result<StageOutcome> bench_draft(FileSystem&, const Settings&, RunFolder&, std::stop_token) { return needs_torch("bench"); }
 Result<StageOutcome> report_run(FileSystem&, const Settings&, RunFolder&) { return needs_torch("report"); }
 

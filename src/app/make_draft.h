@@ -10,7 +10,7 @@
 namespace aerie {
 
 Result<StageOutcome> make_draft(const Settings& settings, RunFolder& run, std::stop_token stop);
-Result<StageOutcome> export_draft(FileSystem& fs, const Settings& settings, RunFolder& run);
+Result<StageOutcome> export_draft(FileSystem& fs, const Settings& settings, RunFolder& run, std::stop_token stop);
 Result<StageOutcome> bench_draft(FileSystem& fs, const Settings& settings, RunFolder& run, std::stop_token stop);
 Result<StageOutcome> report_run(FileSystem& fs, const Settings& settings, RunFolder& run);
 

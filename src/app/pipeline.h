@@ -25,6 +25,7 @@ class Pipeline {
 
  private:
   Result<Target*> open();  // the target, opened once
+  std::string conversations_line() const;
 
   Result<StageOutcome> do_generate(std::stop_token stop);
   Result<StageOutcome> do_extract(std::stop_token stop);

@@ -11,9 +11,20 @@ namespace {
 const std::vector<std::string>& speed_only() {
   static const std::vector<std::string> names = {
       "target.threads",     "target.parallel",         "target.batch", "store.shard_mb", "store.seal_after_s",
-      "train.threads",      "train.checkpoint_every",  "train.device", "bench.threads",  "export.overwrite",
+      "train.threads",      "train.checkpoint_every",  "train.device", "bench.threads",  "generate.window_kb",
+      "extract.queue_mb",   "extract.patience_s",      "train.checkpoint_every_s",
   };
   return names;
+}
+
+// Settings that say only how much is made: what was made under another value is part of what this one makes.
+const std::vector<std::string>& amounts() {
+  static const std::vector<std::string> names = {"generate.limit", "generate.time_limit_s"};
+  return names;
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 }  // namespace
@@ -30,7 +41,6 @@ void ExportSettings::fields(FieldList& v) {
   v("flavors", flavors, "what to write: gguf (llama.cpp), sglang, vllm, speculators");
   v("type", type, "how Hugging Face folders hold the matrices").one_of({"BF16", "F16", "F32"});
   v("gguf_type", gguf_type, "how the GGUF file holds the matrices").one_of({"F16", "F32", "BF16", "Q8_0"});
-  v("overwrite", overwrite, "replaces exports that are already there");
 }
 
 Settings::Settings() {
@@ -56,7 +66,11 @@ std::string Settings::bench_prompts() const {
 #endif
 }
 
-std::string Settings::lines_of(const std::vector<std::string>& rooms) const {
+std::string Settings::lines_of(const std::vector<std::string>& rooms) const { return lines(rooms, false); }
+
+std::string Settings::amount_lines_of(const std::vector<std::string>& rooms) const { return lines(rooms, true); }
+
+std::string Settings::lines(const std::vector<std::string>& rooms, bool of_amounts) const {
   const std::string resolved = config.resolved_toml();
   std::string room, lines;
   for (std::string_view line : split(resolved, '\n')) {
@@ -67,9 +81,9 @@ std::string Settings::lines_of(const std::vector<std::string>& rooms) const {
       continue;
     }
     const size_t at = line.find('=');
-    if (at == std::string_view::npos || std::find(rooms.begin(), rooms.end(), room) == rooms.end()) continue;
+    if (at == std::string_view::npos || !contains(rooms, room)) continue;
     const std::string key = room + "." + std::string(trim(line.substr(0, at)));
-    if (std::find(speed_only().begin(), speed_only().end(), key) != speed_only().end()) continue;
+    if (contains(speed_only(), key) || contains(amounts(), key) != of_amounts) continue;
     lines += key + " = " + std::string(trim(line.substr(at + 1))) + "\n";
   }
   return lines;

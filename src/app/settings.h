@@ -38,7 +38,6 @@ struct ExportSettings {
   std::vector<std::string> flavors = {"gguf", "sglang", "vllm", "speculators"};
   std::string type = "BF16";       // of the matrices in Hugging Face folders
   std::string gguf_type = "F16";   // of the matrices in the GGUF file
-  bool overwrite = false;
 
   void fields(FieldList& v);
 };
@@ -64,8 +63,13 @@ struct Settings {
 
   std::string bench_prompts() const;  // empty without the bench room
 
-  // The lines "room.key = value" of these rooms, without settings that change speed only: what a stage's result hangs on.
+  // The lines "room.key = value" of these rooms, without settings that change speed or amount only: what a stage's result
+  // hangs on. And those that say how much is made.
   std::string lines_of(const std::vector<std::string>& rooms) const;
+  std::string amount_lines_of(const std::vector<std::string>& rooms) const;
+
+ private:
+  std::string lines(const std::vector<std::string>& rooms, bool of_amounts) const;
 };
 
 }  // namespace aerie

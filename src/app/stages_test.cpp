@@ -31,7 +31,7 @@ class Stages : public testing::Test {
     made.name = name;
     made.purpose = "tests " + name;
     made.settings = settings;
-    made.work = {name + ".out"};
+    made.work = {run_->file(name + ".out")};
     made.run = [this, name](std::stop_token) -> Result<StageOutcome> {
       ran_.push_back(name);
       CHECKED(write_file_atomically(fs_, run_->file(name + ".out"), name));
@@ -77,6 +77,100 @@ TEST_F(Stages, RefuseAChangedSettingAndNameBothValues) {
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code, Code::kInvalid);
   EXPECT_NE(status.error().what.find("a.y was 2, is 3"), std::string::npos) << status.error().what;
+}
+
+TEST_F(Stages, AreNotGoneOnWithUnderOtherSettingsOnceTheyHaveBegun) {
+  Stage fails = stage("one", "a.x = 1\n");
+  fails.run = [this](std::stop_token) -> Result<StageOutcome> {
+    // What a kill leaves: the record of an attempt that is still running.
+    const auto record = read_stage_record(fs_, *run_, "one");
+    EXPECT_EQ(record.ok() && *record ? (*record)->state : "none", "running");
+    return full("no space");
+  };
+  EXPECT_FALSE(run_stages(fs_, *run_, {fails}, {}, {}).ok());
+  // Nothing was made: the setting may have been what was wrong.
+  Stage wrong = stage("one", "a.x = 2\n");
+  wrong.run = [this](std::stop_token) -> Result<StageOutcome> {
+    CHECKED(write_file_atomically(fs_, run_->file("one.out"), "half"));
+    return full("no space");
+  };
+  EXPECT_EQ(run_stages(fs_, *run_, {wrong}, {}, {}).error().code, Code::kFull);
+  const Status status = run_stages(fs_, *run_, {stage("one", "a.x = 3\n")}, {}, {});
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, Code::kInvalid);
+  EXPECT_NE(status.error().what.find("was begun with other settings (a.x was 2, is 3)"), std::string::npos) << status.error().what;
+  EXPECT_TRUE(run_stages(fs_, *run_, {stage("one", "a.x = 2\n")}, {}, {}).ok());
+}
+
+TEST_F(Stages, ThatReadAnotherOnesResultAreRefusedOnceItWasMadeAnew) {
+  std::vector<Stage> stages{stage("one"), stage("two")};
+  stages[1].after = "one";
+  ASSERT_TRUE(run_stages(fs_, *run_, stages, {}, {}).ok());
+  ASSERT_TRUE(fs_.remove(run_->file("one.out")).ok());
+  const Status status = run_stages(fs_, *run_, stages, {}, {});
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().what.find("what stage one had made before"), std::string::npos) << status.error().what;
+  EXPECT_EQ(ran_, (Names{"one", "two", "one"}));
+  ASSERT_TRUE(redo(fs_, *run_, stages, "two").ok());
+  EXPECT_TRUE(run_stages(fs_, *run_, stages, {}, {}).ok());
+}
+
+TEST_F(Stages, ThatMadeNothingNewDoNotAgeTheOnesBehindThem) {
+  std::vector<Stage> stages{stage("one"), stage("two")};
+  stages[1].after = "one";
+  ASSERT_TRUE(run_stages(fs_, *run_, stages, {}, {}).ok());
+  stages[0].run = [this](std::stop_token) -> Result<StageOutcome> {
+    CHECKED(write_file_atomically(fs_, run_->file("one.out"), "one"));
+    return StageOutcome{.sentence = "the same", .outputs = {run_->file("one.out")}, .nothing_new = true};
+  };
+  ASSERT_TRUE(fs_.remove(run_->file("one.out")).ok());
+  EXPECT_TRUE(run_stages(fs_, *run_, stages, {}, {}).ok());
+}
+
+TEST_F(Stages, ThatGrowGoOnWithMoreInputAndWithASettingThatSaysHowMuch) {
+  std::vector<Stage> stages{stage("one"), stage("two")};
+  stages[0].grows = stages[1].grows = true;
+  stages[0].how_much = "one.limit = 5\n";
+  stages[1].after = "one";
+  ASSERT_TRUE(run_stages(fs_, *run_, stages, {}, {}).ok());
+  stages[0].how_much = "one.limit = 9\n";
+  ASSERT_TRUE(run_stages(fs_, *run_, stages, {}, {}).ok());
+  EXPECT_EQ(ran_, (Names{"one", "two", "one", "two"}));
+  ASSERT_TRUE(run_stages(fs_, *run_, stages, {}, {}).ok());
+  EXPECT_EQ(ran_.size(), 4u);
+}
+
+TEST_F(Stages, EndedByATimeLimitGoOnOnlyWhenTheyAreNamed) {
+  Stage one = stage("one");
+  one.grows = true;
+  one.run = [works = one.run](std::stop_token stop) {
+    Result<StageOutcome> outcome = works(stop);
+    outcome->more = true;
+    return outcome;
+  };
+  ASSERT_TRUE(run_stages(fs_, *run_, {one}, {}, {}).ok());
+  ASSERT_TRUE(run_stages(fs_, *run_, {one}, {}, {}).ok());
+  EXPECT_EQ(ran_, (Names{"one"}));
+  ASSERT_TRUE(run_stages(fs_, *run_, {one}, {"one"}, {}).ok());
+  EXPECT_EQ(ran_, (Names{"one", "one"}));
+}
+
+TEST_F(Stages, RedoMovesResultsThatLieElsewhereAsideWhereTheyLie) {
+  Stage one = stage("one");
+  const std::string elsewhere = path_ + "_elsewhere";
+  one.work = {elsewhere};
+  one.run = [&](std::stop_token) -> Result<StageOutcome> {
+    CHECKED(write_file_atomically(fs_, elsewhere, "one"));
+    return StageOutcome{"made", {elsewhere}};
+  };
+  ASSERT_TRUE(run_stages(fs_, *run_, {one}, {}, {}).ok());
+  ASSERT_TRUE(redo(fs_, *run_, {one}, "one").ok());
+  std::vector<std::string> found;
+  for (const auto& entry : std::filesystem::directory_iterator(testing::TempDir()))
+    if (entry.path().string().starts_with(elsewhere)) found.push_back(entry.path());
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_NE(found[0].find(".old-"), std::string::npos) << found[0];
+  std::filesystem::remove(found[0]);
 }
 
 TEST_F(Stages, KeepTheReasonOfAFailureAndGoOnFromThere) {

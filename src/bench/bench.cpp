@@ -35,6 +35,8 @@ void BenchConfig::fields(FieldList& v) {
   v("sample_count", sample_count, "answers kept as text for the report").range(0, 100);
   v("copies", copies, "also measures copies of the target whose weights are written in these types")
       .one_of({"F16", "F32"});
+  v("other_weights", other_weights,
+    "also measures with weights that the draft was not trained for, such as another quantisation of its target");
 }
 
 #if defined(AERIE_HAVE_DRAFT) && defined(AERIE_HAVE_LLAMA)
@@ -176,6 +178,16 @@ Status record(const BenchResult& result, RunFolder& run) {
   return run.event("bench_result", fields);
 }
 
+// Of the target as it stands on the disk now; empty when the draft need not have been made for it.
+Result<std::string> fingerprint_to_compare(const BenchSubject& subject, const BenchConfig& config) {
+  if (subject.other_weights || config.other_weights) return std::string();
+  TRY(DraftBinding binding, draft_binding(subject.target, subject.draft));
+  if (binding.draft_is_bound) return std::move(binding.target_fingerprint);
+  log_warning("draft_unbound", "the draft " + subject.draft + " does not say which target it was made for; its sizes and "
+              "tokens are compared, and its acceptance will tell the rest");
+  return std::string();
+}
+
 // A label names a folder.
 std::string safe_label(std::string label) {
   for (char& c : label) {
@@ -191,9 +203,10 @@ std::string safe_label(std::string label) {
 Result<BenchResult> bench(const BenchSubject& subject, const std::vector<Prompt>& prompts, const BenchConfig& config,
                           RunFolder& run, std::stop_token stop) {
   if (prompts.empty()) return invalid("bench: no prompts; name a file of held-out prompts in bench.prompts");
-  CHECKED(check_draft_fits(subject.target, subject.draft, subject.target_fingerprint));
-  TRY(const Rendered rendered, render(subject, prompts, config));
   BenchSubject named = subject;
+  TRY(named.target_fingerprint, fingerprint_to_compare(subject, config));
+  CHECKED(check_draft_fits(named.target, named.draft, named.target_fingerprint));
+  TRY(const Rendered rendered, render(subject, prompts, config));
   named.label = safe_label(subject.label.empty() ? rendered.facts.weight_type : subject.label);
   TRY(Measured measured, measure_models(named, rendered, config, run, stop));
   measured.result.subject = named;

@@ -47,18 +47,20 @@ struct BenchConfig {
   double tie_gap = 0;               // 0 = by the noise that is seen, and the weight type
   int sample_count = 4;             // answers kept as text for the report
   std::vector<std::string> copies;  // F16, F32: also measures the target's weights written in these types
+  bool other_weights = false;       // measures a target that the draft was not trained for, if it fits at all
 
   void fields(FieldList& v);
 };
 
-// What is measured. The fingerprint is compared with the one in the draft; leave it empty for a copy of the target's
-// weights in another type (F16 made from Q4_1), and say so in `note`.
+// What is measured.
 struct BenchSubject {
   std::string label;   // "Q4_1", names the folder of the results; empty = the target's weight type
   std::string target;  // GGUF
   std::string draft;   // GGUF
-  std::string target_fingerprint;
-  std::string note;  // for people: "the demo's target, dequantised"
+  std::string target_fingerprint;  // set by bench(): what the draft says, too; empty = not compared
+  std::string note;                // for people: "the demo's target, dequantised"
+  // The draft was trained on other weights of the same model (F16 made from Q4_1): fingerprints are not compared.
+  bool other_weights = false;
 };
 
 struct Spread {

@@ -53,9 +53,8 @@ class ModelBench : public testing::Test {
     checkpoint.boundaries = *default_boundaries(facts.layer_count);
     subject_.target = model;
     subject_.draft = scratch_.path() + "/draft.gguf";
-    auto exported = export_gguf(real_file_system(), checkpoint, subject_.target, subject_.draft,
-                                {.overwrite = true, .type = WeightType::kF16});
-    ASSERT_TRUE(exported.ok()) << exported.error().what;
+    checkpoint_ = std::move(checkpoint);
+    export_for(target_fingerprint(facts, checkpoint_.boundaries));
     config_.max_tokens = 12;
     config_.draft_lengths = {2, 5};  // three rows go through the engine one by one, six as a block
     config_.context = 128;
@@ -68,7 +67,15 @@ class ModelBench : public testing::Test {
     return bench(subject_, questions(), config_, **folder, stop);
   }
 
+  void export_for(const std::string& fingerprint) {
+    checkpoint_.target_fingerprint = fingerprint;
+    auto exported = export_gguf(real_file_system(), checkpoint_, subject_.target, subject_.draft,
+                                {.overwrite = true, .type = WeightType::kF16});
+    ASSERT_TRUE(exported.ok()) << exported.error().what;
+  }
+
   test::ScratchFolder scratch_{"model_bench"};
+  Checkpoint checkpoint_;
   BenchSubject subject_;
   BenchConfig config_;
 };
@@ -107,11 +114,26 @@ TEST_F(ModelBench, MeasuresAndRecordsARealModelWhoseAnswersStayTheSame) {
 }
 
 TEST_F(ModelBench, RefusesADraftOfAnotherTargetBeforeMeasuring) {
-  subject_.target_fingerprint = "another";
+  export_for("another");
   auto result = run();
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().code, Code::kInvalid);
-  EXPECT_THAT(result.error().what, HasSubstr("another"));
+  EXPECT_THAT(result.error().what, HasSubstr("with fingerprint another"));
+}
+
+TEST_F(ModelBench, MeasuresADraftOfOtherWeightsWhenAskedAndOneOfNoNamedTarget) {
+  config_.max_tokens = 4;
+  config_.draft_lengths = {2};
+  export_for("another");
+  config_.other_weights = true;
+  auto other = run();
+  ASSERT_TRUE(other.ok()) << other.error().what;
+  EXPECT_EQ(other->subject.target_fingerprint, "");
+  config_.other_weights = false;
+  export_for("");
+  auto unbound = run();
+  ASSERT_TRUE(unbound.ok()) << unbound.error().what;
+  EXPECT_EQ(unbound->subject.target_fingerprint, "");
 }
 
 TEST_F(ModelBench, SaysWhenNoPromptFits) {

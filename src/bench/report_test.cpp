@@ -68,7 +68,7 @@ BenchResult made_up_bench(const std::string& label, double row_s, double draft_s
   BenchConfig config = bench_test::config({1, 2, 3, 4, 6}, 128);
   BenchResult result = measure(bench_test::prompts(24), config, label, fake.engine())->result;
   result.subject = {label, "models/target." + label + ".gguf", "out/draft.gguf", label == "Q4_1" ? "3f1d" : "",
-                    label == "F16" ? "The same weights, unpacked to 16 bits." : ""};
+                    label == "F16" ? "The same weights, unpacked to 16 bits." : "", label == "F16"};
   result.description = "made-up engine, " + label + ", 2 threads";
   result.samples = {sample("p1", "Why is the sky blue? Answer in two sentences.",
                            {{"The sky", false},

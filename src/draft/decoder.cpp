@@ -51,6 +51,10 @@ Status check_draft_fits(const std::string&, const std::string&, std::string_view
   return invalid("this aerie was built without llama.cpp, so it cannot say which drafts llama.cpp can serve");
 }
 
+Result<DraftBinding> draft_binding(const std::string&, const std::string&) {
+  return invalid("this aerie was built without llama.cpp, so it cannot say which target a draft is bound to");
+}
+
 Result<std::unique_ptr<SpeculativeDecoder>> SpeculativeDecoder::open(const DecoderConfig&) {
   return invalid("this aerie was built without llama.cpp, so it cannot decode; run scripts/bootstrap and build again");
 }

@@ -114,6 +114,14 @@ class SpeculativeDecoder {
 Status check_draft_fits(const std::string& target_gguf, const std::string& draft_gguf,
                         std::string_view target_fingerprint);
 
+// What the target's file is to a draft with these boundaries, and whether the draft says which target it was made for
+// (a draft of another tool does not).
+struct DraftBinding {
+  std::string target_fingerprint;
+  bool draft_is_bound = false;
+};
+Result<DraftBinding> draft_binding(const std::string& target_gguf, const std::string& draft_gguf);
+
 // How two greedy outputs for the same prompt relate.
 struct OutputComparison {
   bool equal = true;

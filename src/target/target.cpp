@@ -47,6 +47,14 @@ Result<std::unique_ptr<Target>> open_target(const TargetConfig& config, [[maybe_
 #endif
 }
 
+Result<TargetFacts> read_target_facts(const std::string& model) {
+#ifdef AERIE_HAVE_LLAMA
+  return read_llama_facts(model);
+#else
+  return invalid("reading " + model + " needs llama.cpp, and this binary was built without it: run scripts/bootstrap and build again");
+#endif
+}
+
 std::string llama_version_text() {
 #ifdef AERIE_HAVE_LLAMA
   return llama_library_version();

@@ -123,6 +123,9 @@ struct TargetConfig {
 // `unpack` writes its copy into `copies_folder`, which must be there, and finds it there the next time.
 Result<std::unique_ptr<Target>> open_target(const TargetConfig& config, const std::string& copies_folder = "");
 
+// The facts of a target's file (kind llama), without loading its weights.
+Result<TargetFacts> read_target_facts(const std::string& model);
+
 // Version of the llama.cpp in this binary; empty when it has none.
 std::string llama_version_text();
 

@@ -7,6 +7,7 @@
 
 #include "draft/decoder.h"
 #include "target/llama/llama_private.h"
+#include "target/target.h"
 #include "tensor/gguf.h"
 
 namespace aerie {
@@ -133,6 +134,15 @@ Status check_draft_fits(const std::string& target_gguf, const std::string& draft
   CHECKED(check_tokens(pair));
   CHECKED(check_head(pair));
   return check_fingerprint(pair, target_fingerprint);
+}
+
+Result<DraftBinding> draft_binding(const std::string& target_gguf, const std::string& draft_gguf) {
+  TRY(const TargetFacts facts, read_target_facts(target_gguf));
+  TRY(const GgufFile draft, GgufFile::open(draft_gguf));
+  std::vector<int> boundaries;
+  for (const int64_t boundary : integers(draft, "eagle3.target_layers")) boundaries.push_back(static_cast<int>(boundary));
+  const auto fingerprint = draft.text("aerie.target_fingerprint");
+  return DraftBinding{target_fingerprint(facts, boundaries), fingerprint && !fingerprint->empty()};
 }
 
 }  // namespace aerie

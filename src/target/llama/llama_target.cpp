@@ -130,6 +130,11 @@ class LlamaTarget : public Target {
 
 }  // namespace
 
+Result<TargetFacts> read_llama_facts(const std::string& model) {
+  TRY(const GgufFile gguf, GgufFile::open(model));
+  return llama::read_facts(gguf, model);
+}
+
 Result<std::unique_ptr<Target>> open_llama_target(const TargetConfig& config, const std::string& copies_folder) {
   return LlamaTarget::open(config, copies_folder);
 }

@@ -11,6 +11,7 @@
 namespace aerie {
 
 Result<std::unique_ptr<Target>> open_llama_target(const TargetConfig& config, const std::string& copies_folder);
+Result<TargetFacts> read_llama_facts(const std::string& model);
 std::string llama_library_version();
 
 }  // namespace aerie
