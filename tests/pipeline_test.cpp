@@ -83,6 +83,21 @@ TEST_F(WholePipeline, GoesOnAfterKillsAndEndsWithADraftAndAReport) {
   EXPECT_EQ(other.exit_status, 2);
   EXPECT_NE(other.err.find("generate.max_tokens was 24, is 25"), std::string::npos) << other.err;
 
+  // More prompts join what is there; the draft that was trained without them is neither kept silently nor lost.
+  const ChildResult more = run(command("gguf.toml", {"--set", "generate.limit=12"}));
+  EXPECT_EQ(more.exit_status, 2) << more.err;
+  EXPECT_NE(more.err.find("--redo train"), std::string::npos) << more.err;
+  EXPECT_NE(more.err.find("12 samples in"), std::string::npos) << more.err;
+  EXPECT_TRUE(files::exists(folder_ + "/draft/draft.gguf"));
+
+  // The draft file and its target are all that bench needs.
+  ChildOptions bench = command("gguf.toml", {"--draft", folder_ + "/draft/draft.gguf"});
+  bench.argv[1] = "bench";
+  bench.argv[2] = "--config=" + bench.argv[2];
+  bench.argv[4] = folder_ + "/elsewhere";
+  const ChildResult benched = run(bench);
+  EXPECT_EQ(benched.exit_status, 0) << benched.err;
+
   ChildOptions verify;
   verify.argv = {AERIE_PROGRAM, "store", "verify", folder_ + "/store"};
   EXPECT_EQ(run(verify).exit_status, 0);
