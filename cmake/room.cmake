@@ -8,7 +8,7 @@ set(AERIE_WARNINGS -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtua
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   # g++ 12 and 14 report these inside the standard library's own strings and variants at -O2 (GCC bugs 105329, 105562).
   list(APPEND AERIE_WARNINGS -Wno-restrict -Wno-maybe-uninitialized -Wno-null-dereference -Wno-stringop-overflow
-    -Wno-array-bounds)
+    -Wno-array-bounds -Wno-free-nonheap-object)
 endif()
 if(AERIE_WERROR)
   list(APPEND AERIE_WARNINGS -Werror)
