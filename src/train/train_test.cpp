@@ -160,6 +160,12 @@ TEST(Train, StopsAndSavesWhileItsStorageHangs) {
   std::stop_source source;
   const std::jthread watcher([&] {
     storage.wait_until_reached();
+    // Until the trainer waits, too: it makes no more steps of what was read before.
+    for (size_t before = 0, now = 0;; before = now) {
+      now = events_of(folder, "train_step").size();
+      if (now > 0 && now == before) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    }
     source.request_stop();
   });
   const auto before = std::chrono::steady_clock::now();
