@@ -1,5 +1,5 @@
 // Feeds any bytes to the three draft loaders. The first byte chooses: 'a' a checkpoint (draft.safetensors), 'g' a GGUF,
-// 'h' a Hugging Face folder, whose two files are "<length of config.json in decimal>\n", config.json, model.safetensors.
+// 'h' a Hugging Face folder: "<length of config.json in decimal>\n", config.json, model.safetensors.
 // What a loader accepts is a whole draft: written as a checkpoint it must come back the same. The room needs LibTorch,
 // which the preset fuzz leaves out (-DAERIE_TORCH=ON -DTORCH_ROOT=... brings it in); builds with it replay the corpus.
 #include <algorithm>

@@ -65,7 +65,8 @@ Result<LayerIds> sglang_layer_ids(const Checkpoint& checkpoint, const std::strin
   }
   const bool takes_boundaries = architecture.find("gpt-oss") != std::string::npos ||
                                 architecture.find("gpt_oss") != std::string::npos ||
-                                (architecture.find("deepseek") != std::string::npos && output_id_of_boundary(b.front()) != 1);
+                                (architecture.find("deepseek") != std::string::npos &&
+                                 output_id_of_boundary(b.front()) != 1);
   if (takes_boundaries) return LayerIds{b, "layer ids are boundaries, as SGLang's " + architecture + " takes them"};
   if (b.front() == 0) {
     return invalid(

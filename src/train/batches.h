@@ -2,9 +2,9 @@
 //
 // A split never depends on order or count of samples, only on the id of each sample's prompt, so a sample never changes
 // sides when the store grows, and several answers to one prompt stay together. Data order depends on seed and epoch
-// alone. BatchReader owns one thread, holds at most `most_bytes` (and one batch at least), and is used by one thread. All
-// waits end. A thread that hangs in the kernel (dead storage) is given up together with all it uses: it shares the store
-// and holds nothing of the caller's but the file system. Private to train.
+// alone. BatchReader owns one thread, holds at most `most_bytes` (and one batch at least), and is used by one thread.
+// All waits end. A thread that hangs in the kernel (dead storage) is given up together with all it uses: it shares the
+// store and holds nothing of the caller's but the file system. Private to train.
 #pragma once
 
 #include <memory>

@@ -154,10 +154,10 @@ Status Trainer::make_model() {
   return ok_status();
 }
 
-// A kill between best/draft.safetensors and the next save leaves a draft there of which the state knows nothing. The run
-// then does those steps again, and other ones than before when a time limit shapes the learning rate: so the best draft
-// is what the file holds, measured anew, and never what the state remembers of an older one. The same weights measure
-// the same, so a run without a time limit still ends as a straight one.
+// A kill between best/draft.safetensors and the next save leaves a draft there of which the state knows nothing. The
+// run then does those steps again, and other ones than before when a time limit shapes the learning rate: so the best
+// draft is what the file holds, measured anew, and never what the state remembers of an older one. The same weights
+// measure the same, so a run without a time limit still ends as a straight one.
 Status Trainer::measure_best(const std::shared_ptr<const StoredHead>& head, const TttOptions& options) {
   if (state_.finished) return ok_status();  // its last save came after everything else
   state_.best_step = -1;
