@@ -158,15 +158,22 @@ void add_draft_facts(FileSystem& fs, const Settings& settings, const RunFolder& 
 Result<StageOutcome> make_draft(const Settings& settings, RunFolder& run, std::stop_token stop) {
   TRY(const TrainResult result, train(settings.run.store_path(), settings.train, run, stop));
   StageOutcome outcome;
-  outcome.sentence = std::to_string(result.steps) + " steps; the draft is expected to make " +
-                     fixed(result.acceptance_estimate, 2) + " tokens a round; its vocabulary covers " +
-                     percent(result.vocabulary_coverage) + " of the answers";
+  outcome.sentence =
+      std::to_string(result.steps) + " steps; " +
+      (result.acceptance_estimate
+           ? "the draft is expected to make " + fixed(*result.acceptance_estimate, 2) + " tokens a round"
+           : "what the draft will bring was not measured (no validation samples)") +
+      (result.vocabulary_coverage ? "; its vocabulary covers " + percent(*result.vocabulary_coverage) + " of the answers"
+                                  : "");
   outcome.outputs = {result.best_checkpoint, result.last_checkpoint};
-  outcome.facts = {{"steps", result.steps},
-                   {"train_loss", result.train_loss},
-                   {"validation_loss", result.validation_loss},
-                   {"acceptance_estimate", result.acceptance_estimate},
-                   {"vocabulary_coverage", result.vocabulary_coverage}};
+  outcome.facts = {{"steps", result.steps}};
+  const auto add_known = [&](const char* name, std::optional<double> value) {
+    if (value) outcome.facts.emplace_back(name, *value);
+  };
+  add_known("train_loss", result.train_loss);
+  add_known("validation_loss", result.validation_loss);
+  add_known("acceptance_estimate", result.acceptance_estimate);
+  add_known("vocabulary_coverage", result.vocabulary_coverage);
   return outcome;
 }
 

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include "draft/layout.h"
+#include "target/boundaries.h"
+#include "target/target.h"
 
 namespace aerie {
 
@@ -45,12 +47,13 @@ Result<WeightType> weight_type_named(std::string_view name) {
 
 std::vector<int> output_layer_ids(const std::vector<int>& boundaries) {
   std::vector<int> ids;
-  for (int b : boundaries) ids.push_back(b - 1);
+  for (int b : boundaries) ids.push_back(output_id_of_boundary(b));
   return ids;
 }
 
 bool boundaries_are_default(const std::vector<int>& boundaries, int layer_count) {
-  return boundaries == std::vector<int>{2, layer_count / 2, layer_count - 3};
+  const auto usual = default_boundaries(layer_count);
+  return usual && boundaries == *usual;
 }
 
 namespace {

@@ -8,6 +8,7 @@
 #include "draft/export.h"
 #include "draft/folder.h"
 #include "draft/layout.h"
+#include "target/boundaries.h"
 #include "tensor/safetensors.h"
 
 namespace aerie {
@@ -64,7 +65,8 @@ Result<LayerIds> sglang_layer_ids(const Checkpoint& checkpoint, const std::strin
   }
   const bool takes_boundaries = architecture.find("gpt-oss") != std::string::npos ||
                                 architecture.find("gpt_oss") != std::string::npos ||
-                                (architecture.find("deepseek") != std::string::npos && b.front() - 1 != 1);
+                                (architecture.find("deepseek") != std::string::npos &&
+                                 output_id_of_boundary(b.front()) != 1);
   if (takes_boundaries) return LayerIds{b, "layer ids are boundaries, as SGLang's " + architecture + " takes them"};
   if (b.front() == 0) {
     return invalid(
@@ -116,6 +118,12 @@ Json llama_config(const Checkpoint& checkpoint, const Json& facts, std::string_v
 }
 
 Json aerie_block(const Checkpoint& checkpoint, const LayerIds& ids) {
+  // null: boundary n, which Hugging Face gives only after the final norm.
+  Json hidden_states = Json::array();
+  for (const int b : checkpoint.boundaries) {
+    const int index = hugging_face_index_of_boundary(b, checkpoint.target_layer_count);
+    hidden_states.push_back(index < 0 ? Json() : Json(index));
+  }
   Json a;
   a["version"] = AERIE_VERSION;
   a["target_fingerprint"] = checkpoint.target_fingerprint;
@@ -126,7 +134,7 @@ Json aerie_block(const Checkpoint& checkpoint, const LayerIds& ids) {
   a["numberings"] = {{"boundaries", checkpoint.boundaries},
                      {"vllm", checkpoint.boundaries},
                      {"llama_cpp", checkpoint.boundaries},
-                     {"hf_hidden_states", checkpoint.boundaries},
+                     {"hf_hidden_states", hidden_states},
                      {"layer_outputs", output_layer_ids(checkpoint.boundaries)},
                      {"written", ids.ids}};
   a["ttt_steps"] = checkpoint.ttt_steps;

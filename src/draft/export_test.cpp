@@ -139,6 +139,14 @@ TEST(ExportHf, ConfigsSayEverythingTheEnginesRead) {
   EXPECT_EQ(p["speculators_config"]["verifier"]["name_or_path"], "target.gguf");
 }
 
+TEST(ExportHf, HuggingFaceHasNoStateOfTheBoundaryAfterTheLastLayer) {
+  const std::string folder = fresh_folder();
+  Checkpoint c = test::random_checkpoint(test::small_shape(), 1);
+  c.boundaries = {2, 5, c.target_layer_count};
+  ASSERT_DONE(export_hf(real_file_system(), c, Flavor::kVllm, folder + "/v", {}));
+  EXPECT_EQ(config_of(folder + "/v")["aerie"]["numberings"]["hf_hidden_states"], Json({2, 5, nullptr}));
+}
+
 TEST(ExportHf, SglangIdsFollowTheTargetsArchitecture) {
   const std::string folder = fresh_folder();
   Checkpoint c = test::random_checkpoint(test::small_shape(), 1);

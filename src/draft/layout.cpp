@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/text.h"
+
 namespace aerie::layout {
 namespace {
 
@@ -151,9 +153,10 @@ Result<std::vector<float>> decode_gguf(const GgufTensor& tensor) {
 namespace {
 
 Status check_boundaries(const Checkpoint& checkpoint, std::string_view where) {
+  constexpr int kMostLayers = 1 << 16;  // readers turn what no int holds into more
   const std::vector<int>& b = checkpoint.boundaries;
   const bool ascending = std::is_sorted(b.begin(), b.end()) && std::adjacent_find(b.begin(), b.end()) == b.end();
-  if (b.size() != 3 || !ascending || b.front() < 0 || b.back() > checkpoint.target_layer_count) {
+  if (b.size() != 3 || !ascending || b.front() < 0 || b.back() > std::min(checkpoint.target_layer_count, kMostLayers)) {
     return invalid(
         fmt::format("{}: an EAGLE-3 draft needs three different boundaries in ascending order within 0..{}, not [{}]",
                     where, checkpoint.target_layer_count, fmt::join(b, ", ")));
@@ -166,7 +169,7 @@ Status check_map(const Checkpoint& checkpoint, std::string_view where) {
   TRY(const std::vector<int64_t> offsets, to_int64(map->view()));
   std::unordered_set<int64_t> seen;
   for (size_t i = 0; i < offsets.size(); ++i) {
-    const int64_t id = static_cast<int64_t>(i) + offsets[i];
+    const auto id = static_cast<int64_t>(static_cast<uint64_t>(offsets[i]) + i);  // any bytes: wraps, does not overflow
     if (id < 0 || id >= checkpoint.shape.vocab_size) {
       return invalid(fmt::format("{}: d2t[{}] leads to token {}, outside the vocabulary of {}", where, i, id,
                                  checkpoint.shape.vocab_size));
@@ -200,6 +203,9 @@ Status check_whole(const Checkpoint& checkpoint, std::string_view where) {
       return invalid(fmt::format("{}: tensor '{}' belongs to no EAGLE-3 draft of this shape", where, tensor.name));
   }
   CHECKED(check_map(checkpoint, where));
+  // A GGUF or a checkpoint may hold any bytes there; JSON, into which every export writes them, may not.
+  if (!valid_utf8(checkpoint.target_name) || !valid_utf8(checkpoint.target_fingerprint))
+    return invalid(fmt::format("{}: the name or fingerprint of its target is not UTF-8", where));
   return checkpoint.boundaries.empty() ? ok_status() : check_boundaries(checkpoint, where);
 }
 

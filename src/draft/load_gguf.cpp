@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <cstdlib>
 #include <set>
 
 #include <fmt/format.h>
@@ -11,9 +11,9 @@
 namespace aerie::layout {
 namespace {
 
-// What no int can hold becomes the largest one, which check_shape() refuses.
+// What is too large becomes a size that check_shape() refuses, and no boundary; one can still be added to it.
 int clamped(int64_t value) {
-  constexpr int64_t kMost = std::numeric_limits<int>::max();
+  constexpr int64_t kMost = 1 << 30;
   return static_cast<int>(std::clamp(value, -kMost, kMost));
 }
 
@@ -34,7 +34,7 @@ std::vector<int> integers(const GgufFile& file, const std::string& key) {
   const GgufValue* value = file.find(key);
   if (value == nullptr || !value->array()) return numbers;
   for (const GgufScalar& v : value->values) {
-    if (std::holds_alternative<int64_t>(v)) numbers.push_back(static_cast<int>(std::get<int64_t>(v)));
+    if (std::holds_alternative<int64_t>(v)) numbers.push_back(clamped(std::get<int64_t>(v)));
   }
   return numbers;
 }
@@ -69,19 +69,24 @@ Result<DraftShape> shape_of(const GgufFile& file) {
   shape.draft_vocab_size = clamped(head->ne[1]);
   CHECKED(check_shape(shape));
   // Floats of the file were doubles once: 1e-5 must not come back as 0.0000099999997.
-  shape.rms_norm_eps = std::stod(fmt::format("{:.7g}", shape.rms_norm_eps));
+  // strtod, because stod throws at a number that is nearly 0.
+  shape.rms_norm_eps = std::strtod(fmt::format("{:.7g}", shape.rms_norm_eps).c_str(), nullptr);
   return shape;
 }
 
 Result<Tensor> map_of(const GgufFile& file, const DraftShape& shape) {
-  std::vector<int64_t> offsets(static_cast<size_t>(shape.draft_vocab_size), 0);
+  std::vector<int64_t> offsets;
   if (const GgufTensor* map = file.find_tensor("d2t"); map != nullptr) {
     if (map->type != static_cast<uint32_t>(GgmlType::kI64)) return corrupt("tensor 'd2t' is not I64");
     TRY(offsets, to_int64(TensorView{"d2t", DType::kI64, map->ne, map->bytes}));
-    for (size_t i = 0; i < offsets.size(); ++i) offsets[i] -= static_cast<int64_t>(i);  // GGUF holds target ids
+    // GGUF holds target ids. Any bytes may stand there: wraps, does not overflow.
+    for (size_t i = 0; i < offsets.size(); ++i)
+      offsets[i] = static_cast<int64_t>(static_cast<uint64_t>(offsets[i]) - i);
   } else if (shape.draft_vocab_size != shape.vocab_size) {
     return invalid(
         fmt::format("no d2t, though the draft speaks {} of {} tokens", shape.draft_vocab_size, shape.vocab_size));
+  } else {
+    offsets.assign(static_cast<size_t>(shape.vocab_size), 0);  // as many as the file lists tokens
   }
   const Shape dims{static_cast<int64_t>(offsets.size())};
   return tensor_i64("d2t", dims, offsets);

@@ -6,12 +6,20 @@
 
 #include "draft/layout.h"
 #include "draft/load_formats.h"
+#include "target/boundaries.h"
+#include "target/target.h"
 #include "tensor/safetensors.h"
 
 namespace aerie::layout {
 namespace {
 
 using Json = nlohmann::json;
+
+// What is too large becomes a size that check_shape() refuses, and no boundary; one can still be added to it.
+int int_of(const Json& number) {
+  constexpr int64_t kMost = 1 << 30;
+  return static_cast<int>(std::clamp(number.get<int64_t>(), -kMost, kMost));
+}
 
 // Values of a config, asked by name; a value of the wrong kind is an error that names it.
 class ConfigReader {
@@ -21,7 +29,7 @@ class ConfigReader {
   Result<int> integer(const char* key) const {
     if (!json_.contains(key) || !json_[key].is_number_integer())
       return invalid(fmt::format("{} has no integer '{}'", where_, key));
-    return json_[key].get<int>();
+    return int_of(json_[key]);
   }
   Result<int> integer_or(const char* key, int fallback) const {
     if (!json_.contains(key) || json_[key].is_null()) return fallback;
@@ -83,7 +91,7 @@ std::vector<int> integers(const Json& array) {
   std::vector<int> ids;
   if (!array.is_array()) return ids;
   for (const Json& id : array) {
-    if (id.is_number_integer()) ids.push_back(id.get<int>());
+    if (id.is_number_integer()) ids.push_back(int_of(id));
   }
   return ids;
 }
@@ -97,14 +105,14 @@ Result<std::vector<int>> boundaries_of(const Json& config, const std::string& wh
   if (ids.empty())
     ids = integers(config.value("eagle_config", Json::object()).value("eagle_aux_hidden_state_layer_ids", Json()));
   if (ids.empty()) {
-    if (target_layer_count < 7) return ids;  // unknown: the caller decides
-    return std::vector<int>{2, target_layer_count / 2, target_layer_count - 3};
+    auto usual = default_boundaries(target_layer_count);
+    return usual ? *std::move(usual) : ids;  // absent: the caller decides
   }
   if (ids.size() != 3)
     return invalid(fmt::format("{} names {} layers; Aerie knows drafts of three", where, ids.size()));
   const std::vector<std::string> names = config.value("architectures", std::vector<std::string>());
   const bool outputs = std::find(names.begin(), names.end(), "LlamaForCausalLMEagle3") != names.end();
-  if (outputs) std::transform(ids.begin(), ids.end(), ids.begin(), [](int id) { return id + 1; });
+  if (outputs) std::transform(ids.begin(), ids.end(), ids.begin(), boundary_of_output_id);
   return ids;
 }
 
@@ -132,6 +140,12 @@ Status read_tensors(const SafetensorsFile& file, LoadedDraft& loaded) {
         fmt::format("{} has no d2t, though the draft speaks {} of {} tokens: an engine would take draft ids for target "
                     "ids",
                     file.path(), shape.draft_vocab_size, shape.vocab_size));
+  }
+  // Before anything of the claimed size is made: the file has as many rows.
+  const Tensor* head = loaded.checkpoint.find("lm_head.weight");
+  if (head == nullptr || head->shape != Shape{shape.draft_vocab_size, shape.hidden_size}) {
+    return invalid(fmt::format("{} has neither d2t nor an lm_head of {} rows and {} columns", file.path(),
+                               shape.draft_vocab_size, shape.hidden_size));
   }
   const std::vector<int64_t> zeros(static_cast<size_t>(shape.vocab_size), 0);
   loaded.checkpoint.tensors.push_back(tensor_i64("d2t", {shape.vocab_size}, zeros));

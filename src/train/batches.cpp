@@ -6,18 +6,20 @@
 #include <deque>
 #include <mutex>
 #include <optional>
-#include <thread>
 
 #include <fmt/format.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/random.h"
 #include "samples/samples.h"
+#include "train/guard.h"
 
 namespace aerie {
 namespace {
 
-constexpr double kReadDeadline_s = 300;  // for one batch: a store that takes longer is stuck, not slow
+constexpr std::chrono::milliseconds kPiece(200);  // waits are cut into pieces, so that a stop is seen soon
+constexpr std::chrono::seconds kPatience(2);      // for the sample that is being read when the reader goes away
 
 // The id's place in [0, 1), the same on every machine. Answers to one prompt share it: a draft that was taught one of
 // them is not tested on another.
@@ -109,60 +111,85 @@ std::vector<TttSequence> sequences_of(const std::vector<Sample>& samples) {
   return sequences;
 }
 
-struct BatchReader::State {
+// Everything the thread touches; the caller and the thread own it together.
+struct BatchReader::Shared {
+  Shared(std::shared_ptr<const StoreReader> from, DataOrder in) : store(std::move(from)), order(std::move(in)) {}
+
+  std::shared_ptr<const StoreReader> store;
+  DataOrder order;
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::vector<Sample>> ready;
   uint64_t held_bytes = 0;
   std::optional<Error> failure;
-  bool ended = false;
-  std::jthread thread;  // last: it uses the rest
+  bool stopping = false;  // the caller went away
+  bool ended = false;     // the thread is done, with or without a failure
+
+  bool asked_to_stop() {
+    const std::scoped_lock lock(mutex);
+    return stopping;
+  }
 };
 
-BatchReader::BatchReader(const StoreReader& store, DataOrder order, int64_t from, int64_t to, int max_length,
-                         uint64_t most_bytes)
-    : state_(std::make_unique<State>()) {
-  State& s = *state_;
-  s.thread = std::jthread(
-      [&s, &store, from, to, max_length, most_bytes, order = std::move(order)](std::stop_token stop) mutable {
-        for (int64_t step = from; step < to; ++step) {
-          std::vector<Sample> samples;
-          for (const size_t index : order.batch(step)) {
-            if (stop.stop_requested()) return;
-            auto sample = read_cut(store, index, max_length);
-            if (!sample) {
-              const std::scoped_lock lock(s.mutex);
-              s.failure = std::move(sample).error();
-              s.changed.notify_all();
-              return;
-            }
-            samples.push_back(*std::move(sample));
-          }
-          std::unique_lock lock(s.mutex);
-          // The consumer may be computing for long; it asks for the stop when it goes away, so waiting in pieces is
-          // bounded.
-          while (!stop.stop_requested() && !s.ready.empty() && s.held_bytes >= most_bytes) {
-            s.changed.wait_for(lock, std::chrono::milliseconds(200));
-          }
-          if (stop.stop_requested()) return;
-          s.held_bytes += bytes_of(samples);
-          s.ready.push_back(std::move(samples));
-          s.changed.notify_all();
-        }
-        const std::scoped_lock lock(s.mutex);
-        s.ended = true;
-        s.changed.notify_all();
-      });
+namespace {
+
+using Shared = BatchReader::Shared;
+
+// Reads until the end or until it is asked to stop, which it looks for between samples.
+Status read_ahead(Shared& s, int64_t from, int64_t to, int max_length, uint64_t most_bytes) {
+  for (int64_t step = from; step < to; ++step) {
+    std::vector<Sample> samples;
+    for (const size_t index : s.order.batch(step)) {
+      if (s.asked_to_stop()) return ok_status();
+      TRY(Sample sample, read_cut(*s.store, index, max_length));
+      samples.push_back(std::move(sample));
+    }
+    std::unique_lock lock(s.mutex);
+    // Woken by every batch that is taken and by the stop; the bound only guards against a lost wake-up.
+    while (!s.stopping && !s.ready.empty() && s.held_bytes >= most_bytes) s.changed.wait_for(lock, kPiece);
+    if (s.stopping) return ok_status();
+    s.held_bytes += bytes_of(samples);
+    s.ready.push_back(std::move(samples));
+    s.changed.notify_all();
+  }
+  return ok_status();
 }
 
-BatchReader::~BatchReader() = default;  // the thread is asked to stop and joined; it looks between samples
+}  // namespace
 
-Result<std::vector<Sample>> BatchReader::next() {
-  State& s = *state_;
+BatchReader::BatchReader(std::shared_ptr<const StoreReader> store, DataOrder order, int64_t from, int64_t to,
+                         int max_length, uint64_t most_bytes, double deadline_s)
+    : shared_(std::make_shared<Shared>(std::move(store), std::move(order))), deadline_s_(deadline_s) {
+  thread_ = std::jthread([shared = shared_, from, to, max_length, most_bytes] {
+    Status done = guarded("reading a batch from the store", "lower batch_tokens or max_length",
+                          [&] { return read_ahead(*shared, from, to, max_length, most_bytes); });
+    const std::scoped_lock lock(shared->mutex);
+    if (!done) shared->failure = std::move(done).error();
+    shared->ended = true;
+    shared->changed.notify_all();
+  });
+}
+
+BatchReader::~BatchReader() {
+  std::unique_lock lock(shared_->mutex);
+  shared_->stopping = true;
+  shared_->changed.notify_all();
+  const bool ended = shared_->changed.wait_for(lock, kPatience, [this] { return shared_->ended; });
+  lock.unlock();
+  if (!ended) thread_.detach();  // it hangs in the kernel; joining would hang us too
+}
+
+Result<std::vector<Sample>> BatchReader::next(const std::stop_token& stop) {
+  Shared& s = *shared_;
+  const double began_s = real_clock().monotonic_s();
   std::unique_lock lock(s.mutex);
-  const bool came = s.changed.wait_for(lock, std::chrono::duration<double>(kReadDeadline_s),
-                                       [&] { return !s.ready.empty() || s.failure || s.ended; });
-  if (!came) return timed_out(fmt::format("reading a batch from the store took more than {:.0f} s", kReadDeadline_s));
+  while (s.ready.empty() && !s.ended) {
+    if (stop.stop_requested()) return cancelled("waiting for a batch from the store was stopped");
+    if (real_clock().monotonic_s() - began_s > deadline_s_) {
+      return timed_out(fmt::format("reading a batch from the store took more than {:.0f} s", deadline_s_));
+    }
+    s.changed.wait_for(lock, kPiece);
+  }
   if (!s.ready.empty()) {
     std::vector<Sample> samples = std::move(s.ready.front());
     s.ready.pop_front();

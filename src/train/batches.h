@@ -2,12 +2,15 @@
 //
 // A split never depends on order or count of samples, only on the id of each sample's prompt, so a sample never changes
 // sides when the store grows, and several answers to one prompt stay together. Data order depends on seed and epoch
-// alone. BatchReader owns one thread, holds at most `most_bytes` (and one batch at least), and is used by one thread;
-// waiting for a batch ends with kTimeout after a deadline. Private to train.
+// alone. BatchReader owns one thread, holds at most `most_bytes` (and one batch at least), and is used by one thread.
+// All waits end. A thread that hangs in the kernel (dead storage) is given up together with all it uses: it shares the
+// store and holds nothing of the caller's but the file system. Private to train.
 #pragma once
 
 #include <memory>
 #include <span>
+#include <stop_token>
+#include <thread>
 #include <vector>
 
 #include "store/store.h"
@@ -51,16 +54,20 @@ std::vector<TttSequence> sequences_of(const std::vector<Sample>& samples);
 
 class BatchReader {
  public:
-  // Reads the batches of steps [from, to) in order; `store` is borrowed.
-  BatchReader(const StoreReader& store, DataOrder order, int64_t from, int64_t to, int max_length, uint64_t most_bytes);
-  ~BatchReader();
-  // The next batch's samples; kNotFound after the last one.
-  Result<std::vector<Sample>> next();
+  // Reads the batches of steps [from, to) in order. A batch that takes longer than `deadline_s` is stuck, not slow.
+  BatchReader(std::shared_ptr<const StoreReader> store, DataOrder order, int64_t from, int64_t to, int max_length,
+              uint64_t most_bytes, double deadline_s = 300);
+  ~BatchReader();  // waits two seconds at most for the sample that is being read
+  // The next batch's samples; kNotFound after the last one, kTimeout after the deadline, and kCancelled soon after
+  // `stop` asks while there is none.
+  Result<std::vector<Sample>> next(const std::stop_token& stop = {});
 
-  struct State;
+  struct Shared;
 
  private:
-  std::unique_ptr<State> state_;
+  std::shared_ptr<Shared> shared_;
+  double deadline_s_;
+  std::jthread thread_;
 };
 
 }  // namespace aerie

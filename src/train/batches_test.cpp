@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <set>
 
 #include "samples/samples.h"
+#include "train/hanging_storage_for_tests.h"
 #include "train/schedule.h"
 #include "train/store_for_tests.h"
 
@@ -106,10 +108,10 @@ TEST(DataOrder, HasTheSameNumberOfBatchesInEveryEpochWhateverTheLengths) {
 
 TEST(BatchReader, ReadsInOrderAndThenSaysThatThereIsNoMore) {
   const std::string path = testing_store::make("reader", {.samples = 12});
-  auto store = *StoreReader::open(real_file_system(), path);
+  const std::shared_ptr<const StoreReader> store = *StoreReader::open(real_file_system(), path);
   DataOrder order(store->samples(), {3, 1, 0, 5, 6, 7}, 16, 32, 1);
   const int64_t from = 1, to = 3 * order.batches_an_epoch() + 1;
-  BatchReader reader(*store, order, from, to, 16, 1);  // one byte: never more than one batch waits
+  BatchReader reader(store, order, from, to, 16, 1);  // one byte: never more than one batch waits
   for (int64_t step = from; step < to; ++step) {
     const Batch batch = order.batch(step);
     const auto samples = reader.next();
@@ -126,8 +128,41 @@ TEST(BatchReader, ReadsInOrderAndThenSaysThatThereIsNoMore) {
 
 TEST(BatchReader, StopsWithoutBeingReadToTheEnd) {
   const std::string path = testing_store::make("dropped", {.samples = 12});
-  auto store = *StoreReader::open(real_file_system(), path);
-  const BatchReader reader(*store, DataOrder(store->samples(), {0, 1, 2, 3}, 16, 16, 1), 0, 1'000'000'000, 16, 1);
+  const std::shared_ptr<const StoreReader> store = *StoreReader::open(real_file_system(), path);
+  const BatchReader reader(store, DataOrder(store->samples(), {0, 1, 2, 3}, 16, 16, 1), 0, 1'000'000'000, 16, 1);
+}
+
+TEST(BatchReader, EndsSoonWhenAskedOnAStorageThatHangs) {
+  const std::string path = testing_store::make("hangs", {.samples = 12});
+  auto& storage = *new testing_store::HangingStorage(2);
+  std::shared_ptr<const StoreReader> store = *StoreReader::open(storage, path);
+  const auto before = std::chrono::steady_clock::now();
+  {
+    // A sample a batch: two are read, the third hangs.
+    BatchReader reader(store, DataOrder(store->samples(), {0, 1, 2, 3}, 16, 1, 1), 0, 4, 16, 1 << 20);
+    store.reset();  // what the thread uses, it owns
+    ASSERT_TRUE(storage.wait_until_reached());
+    std::stop_source source;
+    EXPECT_TRUE(reader.next(source.get_token()).ok());
+    source.request_stop();
+    EXPECT_TRUE(reader.next(source.get_token()).ok()) << "what is there is given";
+    const auto none = reader.next(source.get_token());
+    ASSERT_FALSE(none.ok());
+    EXPECT_EQ(none.error().code, Code::kCancelled) << none.error().what;
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(10)) << "the thread was given up";
+  storage.release();
+}
+
+TEST(BatchReader, WaitsForABatchNoLongerThanItsDeadline) {
+  const std::string path = testing_store::make("late", {.samples = 12});
+  auto& storage = *new testing_store::HangingStorage(0);
+  const std::shared_ptr<const StoreReader> store = *StoreReader::open(storage, path);
+  BatchReader reader(store, DataOrder(store->samples(), {0, 1}, 16, 1, 1), 0, 2, 16, 1, 0.3);
+  const auto late = reader.next();
+  ASSERT_FALSE(late.ok());
+  EXPECT_EQ(late.error().code, Code::kTimeout) << late.error().what;
+  storage.release();
 }
 
 TEST(LearningRate, RisesLinearlyAndFallsByACosine) {

@@ -126,7 +126,7 @@ Status check_tensors(const Checkpoint& c) {
   TRY(const std::vector<int64_t> offsets, to_int64(c.find("d2t")->view()));
   std::vector<bool> taken(static_cast<size_t>(c.shape.vocab_size), false);
   for (size_t i = 0; i < offsets.size(); ++i) {
-    const int64_t id = static_cast<int64_t>(i) + offsets[i];
+    const auto id = static_cast<int64_t>(static_cast<uint64_t>(offsets[i]) + i);  // any bytes: wraps, does not overflow
     if (id < 0 || id >= c.shape.vocab_size || taken[static_cast<size_t>(id)]) {
       return corrupt(fmt::format("d2t maps draft id {} to target id {}, which is out of range or mapped twice", i, id));
     }

@@ -281,7 +281,6 @@ class Fitter {
       samples.push_back(std::move(sample));
     }
     const std::vector<float> norm = head_->norm;
-    double best = -1;
     for (const double scale : {1.0, 0.8, 0.65, 0.5, 0.4, 0.3, 0.2}) {
       std::vector<float> scaled = norm;
       for (float& w : scaled) w *= static_cast<float>(scale);
@@ -292,8 +291,9 @@ class Fitter {
       TRY(const auto model, TttModel::create(tried, head_, options_));
       auto outputs = model->run(sequences_of(samples), {.accuracy = true});
       if (!outputs) return std::move(outputs).error().under("fitting the draft's start");
-      if (best >= 0 && outputs->loss >= best) break;
-      best = report.loss = outputs->loss;
+      if (outputs->loss_rows.front() == 0) break;  // no supervised slot: nothing to tell a scale by
+      if (report.loss && outputs->loss >= *report.loss) break;
+      report.loss = outputs->loss;
       report.acceptance = acceptance_estimate(*outputs);
       report.norm_scale = scale;
       draft_ = std::move(tried);

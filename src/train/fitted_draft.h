@@ -13,6 +13,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <vector>
 
@@ -26,8 +27,7 @@ struct FitReport {
   bool fitted = false;    // false: there were too few rows, or no solution; the draft is as it was
   int64_t rows = 0;       // tokens that the regressions saw
   double norm_scale = 1;  // factor on the last norm
-  double loss = 0;        // on held-out samples, all TTT steps; 0 when there were none
-  double acceptance = 1;  // likewise
+  std::optional<double> loss, acceptance;  // on held-out samples, all TTT steps; absent when nothing there tells
 };
 
 // Changes the draft's fc, attention and last norm. `chosen` are the training samples.

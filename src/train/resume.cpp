@@ -13,19 +13,23 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kFormat = "aerie-train-resume-1";
 
+// An absent number is null.
+Json json_of(const std::optional<double>& number) { return number ? Json(*number) : Json(); }
 Json json_of(const ValidationResult& v) {
-  return {{"loss", v.loss}, {"accuracy", v.accuracy}, {"acceptance", v.acceptance}};
+  return {{"loss", json_of(v.loss)}, {"accuracy", v.accuracy}, {"acceptance", json_of(v.acceptance)}};
+}
+std::optional<double> number_of(const Json& json) {
+  return json.is_null() ? std::nullopt : std::optional(json.get<double>());
 }
 ValidationResult validation_of(const Json& json) {
-  return {json.at("loss").get<double>(), json.at("accuracy").get<std::vector<double>>(),
-          json.at("acceptance").get<double>()};
+  return {number_of(json.at("loss")), json.at("accuracy").get<std::vector<double>>(), number_of(json.at("acceptance"))};
 }
 
 // nlohmann writes doubles so that they read back the same.
 std::string text_of(const TrainState& s) {
   return Json{{"step", s.step},
               {"elapsed_s", s.elapsed_s},
-              {"train_loss", s.train_loss},
+              {"train_loss", json_of(s.train_loss)},
               {"validated_step", s.validated_step},
               {"validation", json_of(s.validation)},
               {"best_step", s.best_step},
@@ -38,7 +42,7 @@ TrainState state_of(const Json& json) {
   TrainState s;
   s.step = json.at("step").get<int64_t>();
   s.elapsed_s = json.at("elapsed_s").get<double>();
-  s.train_loss = json.at("train_loss").get<double>();
+  s.train_loss = number_of(json.at("train_loss"));
   s.validated_step = json.at("validated_step").get<int64_t>();
   s.validation = validation_of(json.at("validation"));
   s.best_step = json.at("best_step").get<int64_t>();

@@ -15,20 +15,21 @@
 
 namespace aerie {
 
+// Absent is what no slot of the validation samples could tell.
 struct ValidationResult {
-  double loss = 0;
+  std::optional<double> loss;
   std::vector<double> accuracy;  // per TTT step
-  double acceptance = 1;
+  std::optional<double> acceptance;
 };
 
 struct TrainState {
-  int64_t step = 0;       // optimizer steps done
-  double elapsed_s = 0;   // of training, over all attempts
-  double train_loss = 0;  // smoothed
+  int64_t step = 0;                  // optimizer steps done
+  double elapsed_s = 0;              // of training, over all attempts
+  std::optional<double> train_loss;  // smoothed; absent until a batch had a supervised slot
   int64_t validated_step = -1;
   ValidationResult validation;  // of validated_step
   int64_t best_step = -1;       // -1 = nothing was validated yet
-  ValidationResult best;
+  ValidationResult best;        // of best_step
   bool finished = false;
 };
 

@@ -5,8 +5,10 @@
 // (a checkpoint is written first, and kCancelled returned). Everything it says goes into the run folder.
 #pragma once
 
+#include <optional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "base/config.h"
 #include "base/result.h"
@@ -48,13 +50,14 @@ struct TrainConfig {
   void fields(FieldList& v);
 };
 
+// Absent is what was not measured: without validation samples, for example, what they tell.
 struct TrainResult {
   int64_t steps = 0;
-  double train_loss = 0;
-  double validation_loss = 0;
-  std::vector<double> accuracy;    // per TTT step, validation
-  double acceptance_estimate = 0;  // 1 + mean number of leading correct steps, validation, greedy chain
-  double vocabulary_coverage = 0;  // share of supervised tokens inside the draft vocabulary
+  std::optional<double> train_loss;
+  std::optional<double> validation_loss;
+  std::vector<double> accuracy;               // per TTT step, validation
+  std::optional<double> acceptance_estimate;  // 1 + mean number of leading correct steps, validation, greedy chain
+  std::optional<double> vocabulary_coverage;  // share of supervised tokens inside the draft vocabulary
   std::string best_checkpoint;     // paths of draft.safetensors
   std::string last_checkpoint;
 };

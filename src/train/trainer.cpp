@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "train/fitted_draft.h"
+#include "train/guard.h"
 #include "train/initial_draft.h"
 #include "train/schedule.h"
 
@@ -18,6 +19,7 @@ namespace {
 constexpr uint64_t kReadAheadBytes = 256ull << 20;
 constexpr int64_t kStepsBeforeEstimate = 5;  // of a time-limited run, before its number of steps is guessed
 constexpr int kValidationsARun = 10;
+constexpr const char* kBest = "checkpoints/best/draft.safetensors";
 
 LossMask mask_named(const std::string& name) {
   return name == "input" ? LossMask::kInput : name == "unshifted" ? LossMask::kUnshifted : LossMask::kPredicted;
@@ -29,10 +31,26 @@ std::string sample_names(const std::vector<Sample>& samples) {
   return join(names, ", ");
 }
 
+// For people.
+std::string text_of(const std::optional<double>& value, int digits, double times = 1) {
+  return value ? fmt::format("{:.{}f}", times * *value, digits) : "unknown";
+}
+
+// Absent when max_length cut every supervised token off.
+std::optional<double> loss_of(const TttOutputs& outputs) {
+  return outputs.loss_rows.front() > 0 ? std::optional(outputs.loss) : std::nullopt;
+}
+
+// What is unknown is left out.
+void add_known(Fields& fields, const char* name, const std::optional<double>& value) {
+  if (value) fields.emplace_back(name, *value);
+}
+
 }  // namespace
 
-Trainer::Trainer(std::string store_path, const TrainConfig& config, RunFolder& run, std::stop_token stop)
-    : store_path_(std::move(store_path)), config_(config), run_(run), stop_(std::move(stop)), fs_(real_file_system()) {}
+Trainer::Trainer(FileSystem& fs, std::string store_path, const TrainConfig& config, RunFolder& run,
+                 std::stop_token stop)
+    : store_path_(std::move(store_path)), config_(config), run_(run), stop_(std::move(stop)), fs_(fs) {}
 
 Result<TrainResult> Trainer::go() {
   CHECKED(prepare());
@@ -84,19 +102,18 @@ Status Trainer::choose_words() {
   CHECKED(count(split_.train, train));
   CHECKED(count(split_.validation, validation));
   TRY(words_, choose_vocabulary(train, config_.draft_vocab));
-  validation_coverage_ = coverage_of(validation, words_.targets);
-  log_info(
-      "vocabulary",
-      fmt::format(
-          "the draft can propose {} of {} tokens: {:.2f} % of the answers' {} tokens ({} different ones), {:.2f} % "
-          "in validation",
-          words_.targets.size(), vocab, 100 * words_.coverage, words_.counted, words_.distinct,
-          100 * validation_coverage_));
-  return run_.event("vocabulary", {{"size", words_.targets.size()},
-                                   {"coverage", words_.coverage},
-                                   {"validation_coverage", validation_coverage_},
-                                   {"supervised_tokens", words_.counted},
-                                   {"distinct_tokens", words_.distinct}});
+  const std::optional<double> in_validation = coverage_of(validation, words_.targets);
+  log_info("vocabulary",
+           fmt::format("the draft can propose {} of {} tokens: {} % of the answers' {} tokens ({} different ones), "
+                       "{} % in validation",
+                       words_.targets.size(), vocab, text_of(words_.coverage, 2, 100), words_.counted, words_.distinct,
+                       text_of(in_validation, 2, 100)));
+  Fields facts = {{"size", words_.targets.size()},
+                  {"supervised_tokens", words_.counted},
+                  {"distinct_tokens", words_.distinct}};
+  add_known(facts, "coverage", words_.coverage);
+  add_known(facts, "validation_coverage", in_validation);
+  return run_.event("vocabulary", facts);
 }
 
 Status Trainer::make_model() {
@@ -121,8 +138,11 @@ Status Trainer::make_model() {
     TRY(model_, TttModel::create(draft_, head, options));
     if (!moments.empty()) CHECKED(model_->restore_optimizer(moments));
     state_ = resumed->state;
+    CHECKED(measure_best(head, options));
     log_info("resume", fmt::format("going on after step {} of {}", state_.step, path));
   } else {
+    // Of an attempt that left no state to go on from, perhaps of other settings.
+    if (const std::string old = run_.file(kBest); fs_.exists(old)) CHECKED(fs_.remove(old));
     if (config_.init == "fitted") CHECKED(fit_start(head, options));
     TRY(model_, TttModel::create(draft_, head, options));
     TRY(const auto rms, feature_rms(draft_, *store_, split_.train, head, options, config_, stop_));
@@ -131,6 +151,24 @@ Status Trainer::make_model() {
   draft_.tensors = {*draft_.find("d2t")};
   elapsed_before_s_ = state_.elapsed_s;
   first_step_ = saved_step_ = state_.step;
+  return ok_status();
+}
+
+// A kill between best/draft.safetensors and the next save leaves a draft there of which the state knows nothing. The
+// run then does those steps again, and other ones than before when a time limit shapes the learning rate: so the best
+// draft is what the file holds, measured anew, and never what the state remembers of an older one. The same weights
+// measure the same, so a run without a time limit still ends as a straight one.
+Status Trainer::measure_best(const std::shared_ptr<const StoredHead>& head, const TttOptions& options) {
+  if (state_.finished) return ok_status();  // its last save came after everything else
+  state_.best_step = -1;
+  state_.best = {};
+  const std::string path = run_.file(kBest);
+  if (validated_.empty() || !fs_.exists(path)) return ok_status();
+  auto best = read_checkpoint(path);
+  if (!best) return std::move(best).error().under("going on with the best draft so far");
+  TRY(const auto model, TttModel::create(*best, head, options));
+  TRY(state_.best, measure_validation(*model));
+  state_.best_step = best->step;
   return ok_status();
 }
 
@@ -143,13 +181,13 @@ Status Trainer::fit_start(const std::shared_ptr<const StoredHead>& head, const T
                             fit.rows));
     return ok_status();
   }
-  log_info("fitted",
-           fmt::format("the draft starts from a regression on {} tokens: acceptance estimate {:.2f} before training",
-                       fit.rows, fit.acceptance));
-  return run_.event("fitted", {{"rows", fit.rows},
-                               {"norm_scale", fit.norm_scale},
-                               {"held_out_loss", fit.loss},
-                               {"acceptance_estimate", fit.acceptance}});
+  log_info("fitted", fmt::format("the draft starts from a regression on {} tokens: acceptance estimate {} before "
+                                 "training",
+                                 fit.rows, text_of(fit.acceptance, 2)));
+  Fields facts = {{"rows", fit.rows}, {"norm_scale", fit.norm_scale}};
+  add_known(facts, "held_out_loss", fit.loss);
+  add_known(facts, "acceptance_estimate", fit.acceptance);
+  return run_.event("fitted", facts);
 }
 
 RunIdentity Trainer::identity() const {
@@ -217,14 +255,12 @@ Status Trainer::loop() {
   started_s_ = saved_at_s_ = real_clock().monotonic_s();
   if (over()) return ok_status();
   tenths_seen_ = static_cast<int>(progress() * kValidationsARun);
-  BatchReader reader(*store_, *order_, state_.step, total_steps_, config_.max_length, kReadAheadBytes);
+  BatchReader reader(store_, *order_, state_.step, total_steps_, config_.max_length, kReadAheadBytes);
   while (!over()) {
-    if (stop_.stop_requested()) {
-      CHECKED(save());
-      return cancelled(
-          fmt::format("training was stopped after step {}; start it again to go on from there", state_.step));
-    }
-    CHECKED(one_step(reader));
+    if (stop_.stop_requested()) return stopped();
+    Status done = one_step(reader);
+    if (!done && done.error().code == Code::kCancelled) return stopped();  // while it waited for a batch
+    CHECKED(std::move(done));
     if (validation_due()) CHECKED(validate());
     const bool late =
         config_.checkpoint_every_s > 0 && real_clock().monotonic_s() - saved_at_s_ >= config_.checkpoint_every_s;
@@ -234,15 +270,21 @@ Status Trainer::loop() {
   state_.finished = true;
   CHECKED(save());
   if (progress_) {
-    progress_->finish(fmt::format("trained {} steps, loss {:.3f}, acceptance estimate {:.2f}", state_.step,
-                                  state_.train_loss, state_.best.acceptance));
+    progress_->finish(fmt::format("trained {} steps, loss {}, acceptance estimate {}", state_.step,
+                                  text_of(state_.train_loss, 3), text_of(state_.best.acceptance, 2)));
   }
   return ok_status();
 }
 
+// Keeps what was done; returns kCancelled.
+Status Trainer::stopped() {
+  CHECKED(save());
+  return cancelled(fmt::format("training was stopped after step {}; start it again to go on from there", state_.step));
+}
+
 Status Trainer::one_step(BatchReader& reader) {
   const double began = real_clock().monotonic_s();
-  TRY(const std::vector<Sample> samples, reader.next());
+  TRY(const std::vector<Sample> samples, reader.next(stop_));
   const auto context = [&] {
     return fmt::format("training stopped at step {} (samples {}); the last checkpoint is kept", state_.step + 1,
                        sample_names(samples));
@@ -260,7 +302,9 @@ Status Trainer::one_step(BatchReader& reader) {
   if (!norm) return std::move(norm).error().under(context());
   ++state_.step;
   // Smoothed over about twenty steps, so that one odd batch does not look like a turn.
-  state_.train_loss = state_.step == 1 ? outputs->loss : 0.95 * state_.train_loss + 0.05 * outputs->loss;
+  if (const auto loss = loss_of(*outputs)) {
+    state_.train_loss = state_.train_loss ? 0.95 * *state_.train_loss + 0.05 * *loss : *loss;
+  }
   return report_step(samples, *outputs, lr, *norm, real_clock().monotonic_s() - began);
 }
 
@@ -268,17 +312,18 @@ Status Trainer::report_step(const std::vector<Sample>& samples, const TttOutputs
                             double seconds) {
   int64_t tokens = 0;
   for (const Sample& s : samples) tokens += static_cast<int64_t>(s.input_ids.size());
-  CHECKED(run_.event("train_step",
-                     {{"step", state_.step},
-                      {"epoch", (state_.step - 1) / order_->batches_an_epoch() + 1},
-                      {"loss", outputs.loss},
-                      {"lr", lr},
-                      {"grad_norm", norm},
-                      {"tokens", tokens},
-                      {"supervised", outputs.loss_rows.front()},
-                      {"tokens_per_s", static_cast<double>(tokens) / seconds},
-                      {"seconds", seconds}},
-                     "\"step_loss\": " + json_array(outputs.step_loss)));
+  Fields facts = {{"step", state_.step},
+                  {"epoch", (state_.step - 1) / order_->batches_an_epoch() + 1},
+                  {"lr", lr},
+                  {"grad_norm", norm},
+                  {"tokens", tokens},
+                  {"supervised", outputs.loss_rows.front()},
+                  {"tokens_per_s", static_cast<double>(tokens) / seconds},
+                  {"seconds", seconds}};
+  add_known(facts, "loss", loss_of(outputs));
+  std::vector<double> step_loss = outputs.step_loss;  // of the steps that a supervised slot reached
+  while (!step_loss.empty() && outputs.loss_rows[step_loss.size() - 1] == 0) step_loss.pop_back();
+  CHECKED(run_.event("train_step", facts, "\"step_loss\": " + json_array(step_loss)));
   show(tokens);
   return ok_status();
 }
@@ -301,8 +346,9 @@ void Trainer::show(int64_t tokens) {
     options.second_unit = "tokens";
     progress_ = std::make_unique<Progress>(options, &run_);
   }
-  Fields facts = {{"loss", state_.train_loss}};
-  if (state_.validated_step >= 0) facts.emplace_back("acceptance", state_.validation.acceptance);
+  Fields facts;
+  add_known(facts, "loss", state_.train_loss);
+  add_known(facts, "acceptance", state_.validation.acceptance);
   progress_->facts(std::move(facts));
   progress_->advance(1, tokens);
 }
@@ -314,7 +360,7 @@ bool Trainer::validation_due() {
   return std::exchange(tenths_seen_, tenths) < tenths;
 }
 
-Result<ValidationResult> Trainer::measure_validation() {
+Result<ValidationResult> Trainer::measure_validation(TttModel& model) {
   ValidationResult sum;
   const auto steps = static_cast<size_t>(config_.ttt_steps);
   TttOutputs all;
@@ -324,9 +370,9 @@ Result<ValidationResult> Trainer::measure_validation() {
   validation_labels_.resize(validated_.size());
   for (size_t i = 0; i < validated_.size(); ++i) {
     TRY(const Sample sample, read_cut(*store_, validated_[i], config_.max_length));
-    if (validation_labels_[i].empty()) validation_labels_[i] = model_->teacher_argmax(sample.last);
+    if (validation_labels_[i].empty()) validation_labels_[i] = model.teacher_argmax(sample.last);
     const TttSequence sequence{sample.input_ids, sample.loss_mask, sample.aux, sample.last, validation_labels_[i]};
-    auto outputs = model_->run({&sequence, 1}, {.accuracy = true});
+    auto outputs = model.run({&sequence, 1}, {.accuracy = true});
     if (!outputs) return std::move(outputs).error().under("validating on sample " + sample.id);
     for (size_t k = 0; k < steps; ++k) {
       losses[k] += outputs->step_loss[k] * static_cast<double>(outputs->loss_rows[k]);
@@ -341,7 +387,7 @@ Result<ValidationResult> Trainer::measure_validation() {
   double weight = 1;
   for (size_t k = 0; k < steps; ++k, weight *= config_.step_decay) {
     if (all.loss_rows[k] == 0) break;
-    sum.loss += weight * losses[k] / static_cast<double>(all.loss_rows[k]);
+    sum.loss = sum.loss.value_or(0) + weight * losses[k] / static_cast<double>(all.loss_rows[k]);
     sum.accuracy.push_back(static_cast<double>(all.correct[k]) / static_cast<double>(all.total[k]));
   }
   sum.acceptance = acceptance_estimate(all);
@@ -350,19 +396,18 @@ Result<ValidationResult> Trainer::measure_validation() {
 
 Status Trainer::validate() {
   if (validated_.empty()) return ok_status();
-  TRY(state_.validation, measure_validation());
+  TRY(state_.validation, measure_validation(*model_));
   state_.validated_step = state_.step;
-  CHECKED(run_.event("validation",
-                     {{"step", state_.step},
-                      {"loss", state_.validation.loss},
-                      {"acceptance_estimate", state_.validation.acceptance},
-                      {"samples", validated_.size()}},
-                     "\"accuracy\": " + json_array(state_.validation.accuracy)));
-  const bool better = state_.best_step < 0 || state_.validation.acceptance > state_.best.acceptance;
-  if (!better) return ok_status();
+  Fields facts = {{"step", state_.step}, {"samples", validated_.size()}};
+  add_known(facts, "loss", state_.validation.loss);
+  add_known(facts, "acceptance_estimate", state_.validation.acceptance);
+  CHECKED(run_.event("validation", facts, "\"accuracy\": " + json_array(state_.validation.accuracy)));
+  // Any number is above an absent one; an absent one is never the best.
+  if (!(state_.validation.acceptance > state_.best.acceptance)) return ok_status();
   state_.best = state_.validation;
   state_.best_step = state_.step;
-  return write_checkpoint(fs_, run_.file("checkpoints/best/draft.safetensors"), checkpoint_now());
+  // Not saved at once: measure_best() finds what a kill before the next save leaves.
+  return write_checkpoint(fs_, run_.file(kBest), checkpoint_now());
 }
 
 Checkpoint Trainer::checkpoint_now() const {
@@ -394,7 +439,7 @@ TrainResult Trainer::result() const {
   r.acceptance_estimate = state_.best.acceptance;
   r.vocabulary_coverage = words_.coverage;
   r.last_checkpoint = run_.file("checkpoints/last/draft.safetensors");
-  r.best_checkpoint = state_.best_step >= 0 ? run_.file("checkpoints/best/draft.safetensors") : r.last_checkpoint;
+  r.best_checkpoint = state_.best_step >= 0 ? run_.file(kBest) : r.last_checkpoint;
   return r;
 }
 
@@ -403,7 +448,10 @@ Result<TrainResult> train(const std::string& store_path, const TrainConfig& conf
   if (config.device == "cuda") {
     return invalid("train.device is cuda, but this build's trainer runs on the CPU; set it to cpu or auto");
   }
-  return Trainer(store_path, config, run, std::move(stop)).go();
+  // Once more around the whole: make_model(), update() and save() compute and allocate as well as TttModel::run().
+  return guarded("training", "lower batch_tokens, max_length or draft_vocab; a checkpoint that was saved is kept", [&] {
+    return Trainer(real_file_system(), store_path, config, run, std::move(stop)).go();
+  });
 }
 
 }  // namespace aerie

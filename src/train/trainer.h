@@ -20,17 +20,20 @@ namespace aerie {
 
 class Trainer {
  public:
-  Trainer(std::string store_path, const TrainConfig& config, RunFolder& run, std::stop_token stop);
+  // `fs` must live as long as the program: a reader's thread that hangs in it is given up, not joined.
+  Trainer(FileSystem& fs, std::string store_path, const TrainConfig& config, RunFolder& run, std::stop_token stop);
   Result<TrainResult> go();
 
  private:
   Status prepare();
   Status choose_words();
   Status make_model();
+  Status measure_best(const std::shared_ptr<const StoredHead>& head, const TttOptions& options);
   Status fit_start(const std::shared_ptr<const StoredHead>& head, const TttOptions& options);
   RunIdentity identity() const;
 
   Status loop();
+  Status stopped();
   Status one_step(BatchReader& reader);
   Status report_step(const std::vector<Sample>& samples, const TttOutputs& outputs, double lr, double norm,
                      double seconds);
@@ -42,7 +45,7 @@ class Trainer {
   bool validation_due();
 
   Status validate();
-  Result<ValidationResult> measure_validation();
+  Result<ValidationResult> measure_validation(TttModel& model);
   Status save();
   Checkpoint checkpoint_now() const;
   TrainResult result() const;
@@ -53,13 +56,12 @@ class Trainer {
   std::stop_token stop_;
   FileSystem& fs_;
 
-  std::unique_ptr<StoreReader> store_;
+  std::shared_ptr<const StoreReader> store_;
   SampleSplit split_;
   std::optional<DataOrder> order_;
   std::vector<size_t> validated_;                        // the part of the validation samples that is looked at
   std::vector<std::vector<int32_t>> validation_labels_;  // teacher's argmax, made once
   DraftVocabulary words_;
-  double validation_coverage_ = 1;
   Checkpoint draft_;  // tensors: d2t only; weights live in the model
   std::unique_ptr<TttModel> model_;
 

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -74,8 +75,9 @@ struct TttOutputs {
   std::vector<std::vector<float>> logits;  // [K] of [sum of T, Vd]: one row a token position, sequence after sequence
 };
 
-// 1 + sum over k of chain_correct[k] / chain_total[k], up to the first step that no slot reached.
-double acceptance_estimate(const TttOutputs& outputs);
+// 1 + sum over k of chain_correct[k] / chain_total[k], up to the first step that no slot reached;
+// absent when no slot was supervised.
+std::optional<double> acceptance_estimate(const TttOutputs& outputs);
 
 struct AdamWSettings {
   double lr = 1e-4, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "train/guard.h"
 #include "train/kernels.h"
 #include "train/ttt_state.h"
 
@@ -162,7 +163,8 @@ dense::HeadShape TttModel::State::heads() const {
           1.0 / std::sqrt(static_cast<double>(shape.head_size))};
 }
 
-double acceptance_estimate(const TttOutputs& outputs) {
+std::optional<double> acceptance_estimate(const TttOutputs& outputs) {
+  if (outputs.chain_total.empty() || outputs.chain_total.front() == 0) return std::nullopt;
   double estimate = 1;
   for (size_t k = 0; k < outputs.chain_total.size() && outputs.chain_total[k] > 0; ++k) {
     estimate += static_cast<double>(outputs.chain_correct[k]) / static_cast<double>(outputs.chain_total[k]);
@@ -197,18 +199,11 @@ Result<std::unique_ptr<TttModel>> TttModel::create(const Checkpoint& checkpoint,
   return std::unique_ptr<TttModel>(new TttModel(std::move(state)));
 }
 
-// LibTorch and the allocator throw; no exception leaves this room.
 Result<TttOutputs> TttModel::run(std::span<const TttSequence> batch, const TttWants& wants) {
   size_t tokens = 0;
   for (const TttSequence& s : batch) tokens += s.ids.size();
-  try {
-    return state_->run(batch, wants);
-  } catch (const std::bad_alloc&) {
-    return full(
-        fmt::format("there is not enough memory for a batch of {} tokens; lower batch_tokens or max_length", tokens));
-  } catch (const std::exception& error) {
-    return internal(fmt::format("computing a batch of {} tokens failed: {}", tokens, error.what()));
-  }
+  return guarded(fmt::format("computing a batch of {} tokens", tokens), "lower batch_tokens or max_length",
+                 [&] { return state_->run(batch, wants); });
 }
 
 Result<TttOutputs> TttModel::State::run(std::span<const TttSequence> batch, const TttWants& wants) {

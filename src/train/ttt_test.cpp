@@ -418,7 +418,7 @@ TEST(Ttt, CountsChainsFromTheFirstStep) {
   TttOutputs outputs;
   outputs.chain_total = {10, 8, 0};
   outputs.chain_correct = {5, 2, 0};
-  EXPECT_DOUBLE_EQ(acceptance_estimate(outputs), 1 + 0.5 + 0.25);
+  EXPECT_DOUBLE_EQ(*acceptance_estimate(outputs), 1 + 0.5 + 0.25);
 }
 
 TEST(Ttt, ADraftThatSaysWhatTheTeacherSaysCountsAsRightAtEverySlot) {

@@ -40,11 +40,12 @@ std::vector<uint8_t> DraftVocabulary::t2d(int64_t vocab_size) const {
   return inside;
 }
 
-double coverage_of(const std::vector<int64_t>& counts, const std::vector<int32_t>& targets) {
+std::optional<double> coverage_of(const std::vector<int64_t>& counts, const std::vector<int32_t>& targets) {
   const int64_t total = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+  if (total == 0) return std::nullopt;
   int64_t inside = 0;
   for (const int32_t id : targets) inside += counts[static_cast<size_t>(id)];
-  return total == 0 ? 1.0 : static_cast<double>(inside) / static_cast<double>(total);
+  return static_cast<double>(inside) / static_cast<double>(total);
 }
 
 Result<DraftVocabulary> choose_vocabulary(const std::vector<int64_t>& counts, int64_t size) {

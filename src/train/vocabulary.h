@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -13,10 +14,10 @@
 namespace aerie {
 
 struct DraftVocabulary {
-  std::vector<int32_t> targets;  // [Vd] target id of each draft id, ascending
-  double coverage = 0;           // share of counted tokens that are inside; 1 when nothing was counted
-  int64_t counted = 0;           // tokens counted
-  int64_t distinct = 0;          // different tokens among them
+  std::vector<int32_t> targets;    // [Vd] target id of each draft id, ascending
+  std::optional<double> coverage;  // share of counted tokens that are inside; absent when nothing was counted
+  int64_t counted = 0;             // tokens counted
+  int64_t distinct = 0;            // different tokens among them
 
   std::vector<int64_t> d2t() const;                    // offsets: targets[i] - i
   std::vector<uint8_t> t2d(int64_t vocab_size) const;  // 1 where a target token is inside
@@ -29,7 +30,7 @@ struct DraftVocabulary {
 // step's cost, nor above the vocabulary. kInvalid when size is negative or larger than the vocabulary.
 Result<DraftVocabulary> choose_vocabulary(const std::vector<int64_t>& counts, int64_t size);
 
-// Share of the counted tokens that the vocabulary of these targets covers.
-double coverage_of(const std::vector<int64_t>& counts, const std::vector<int32_t>& targets);
+// Share of the counted tokens that the vocabulary of these targets covers; absent when nothing was counted.
+std::optional<double> coverage_of(const std::vector<int64_t>& counts, const std::vector<int32_t>& targets);
 
 }  // namespace aerie

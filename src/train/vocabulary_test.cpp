@@ -16,7 +16,7 @@ TEST(Vocabulary, KeepsTheMostFrequentTokensInAscendingOrder) {
   EXPECT_EQ(chosen->targets, (Ids{2, 3, 5}));
   EXPECT_EQ(chosen->counted, 22);
   EXPECT_EQ(chosen->distinct, 4);
-  EXPECT_DOUBLE_EQ(chosen->coverage, 21.0 / 22.0);
+  EXPECT_DOUBLE_EQ(*chosen->coverage, 21.0 / 22.0);
 }
 
 TEST(Vocabulary, GivesTiesToTheLowerId) { EXPECT_EQ(choose_vocabulary({0, 4, 4, 4, 9}, 3)->targets, (Ids{1, 2, 4})); }
@@ -50,7 +50,7 @@ TEST(Vocabulary, MayBeTheWholeVocabulary) {
   const auto chosen = choose_vocabulary({0, 2, 0}, 3);
   ASSERT_TRUE(chosen.ok());
   EXPECT_EQ(chosen->d2t(), (std::vector<int64_t>{0, 0, 0}));
-  EXPECT_DOUBLE_EQ(chosen->coverage, 1);
+  EXPECT_DOUBLE_EQ(*chosen->coverage, 1);
 }
 
 TEST(Vocabulary, ChoosesASizeThatCoversNearlyEverything) {
@@ -60,7 +60,7 @@ TEST(Vocabulary, ChoosesASizeThatCoversNearlyEverything) {
   const auto chosen = choose_vocabulary(counts, 0);
   ASSERT_TRUE(chosen.ok());
   EXPECT_EQ(chosen->targets.size() % 256, 0u);
-  EXPECT_GE(chosen->coverage, 0.995);
+  EXPECT_GE(*chosen->coverage, 0.995);
   EXPECT_LE(chosen->targets.size(), 2048u);
 }
 
@@ -77,6 +77,12 @@ TEST(Vocabulary, TakesMoreThanWasSeenWhenManyTokensWereSeenOnce) {
   EXPECT_EQ(choose_vocabulary(counts, 0)->targets.size(), 1024u);
   std::fill(counts.begin() + 1000, counts.begin() + 4000, 1);  // 2.9 %
   EXPECT_EQ(choose_vocabulary(counts, 0)->targets.size(), 4096u);
+}
+
+TEST(Vocabulary, DoesNotSayWhatItCoversOfNothing) {
+  EXPECT_EQ(choose_vocabulary({0, 0, 0}, 2)->coverage, std::nullopt);
+  EXPECT_EQ(coverage_of({0, 0, 0}, {0, 1}), std::nullopt);
+  EXPECT_EQ(coverage_of({0, 0, 4}, {0, 1}), 0);
 }
 
 TEST(Vocabulary, RefusesASizeAboveTheTargets) {

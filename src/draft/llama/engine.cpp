@@ -11,19 +11,6 @@
 namespace aerie::llama_draft {
 namespace {
 
-ggml_type cache_type(const std::string& name) {
-  if (name == "f32") return GGML_TYPE_F32;
-  if (name == "q8_0") return GGML_TYPE_Q8_0;
-  return GGML_TYPE_F16;
-}
-
-// Not llama::open_model(), which opens targets and refuses what has an encoder, as an EAGLE-3 draft has.
-Result<ModelPtr> open_draft(const std::string& path) {
-  ModelPtr model(llama_model_load_from_file(path.c_str(), llama_model_default_params()));
-  if (model == nullptr) return invalid(fmt::format("llama.cpp cannot load the draft {}{}", path, llama::because()));
-  return model;
-}
-
 // llama.cpp gives a code; what it means at our call sites.
 Error pass_failed(int code, size_t rows, int position) {
   return internal(fmt::format("llama.cpp failed over {} rows at position {} (code {}{}){}", rows, position, code,
@@ -52,7 +39,9 @@ Status Engine::load(const DecoderConfig& config) {
   vocab_size_ = llama_vocab_n_tokens(llama_model_get_vocab(target_.get()));
   if (config.draft.empty()) return ok_status();
 
-  TRY(draft_, open_draft(config.draft));
+  auto draft = llama::open_model(config.draft);
+  if (!draft) return std::move(draft).error().under("draft");
+  draft_ = *std::move(draft);
   TRY(verifying_, make_context(target_.get(), nullptr, kLongestDraft + 1));
   if (common_context_can_seq_rm(verifying_.get()) != COMMON_CONTEXT_SEQ_RM_TYPE_PART) {
     return invalid(
@@ -77,8 +66,7 @@ Result<ContextPtr> Engine::make_context(llama_model* model, llama_context* other
   params.no_perf = true;
   const bool is_draft = other != nullptr;
   const std::string type = is_draft && config_.kv_type == "q8_0" ? "f16" : config_.kv_type;
-  params.type_k = cache_type(type);
-  params.type_v = cache_type(type);
+  params.type_k = params.type_v = static_cast<ggml_type>(llama::cache_type(type));
   params.flash_attn_type = config_.flash_attention ? LLAMA_FLASH_ATTN_TYPE_AUTO : LLAMA_FLASH_ATTN_TYPE_DISABLED;
   params.ctx_other = other;
   ContextPtr context(llama_init_from_model(model, params));

@@ -38,12 +38,6 @@ void on_log(ggml_log_level level, const char* text, void*) {
   if (level != GGML_LOG_LEVEL_CONT) log(Level::kDebug, "llama_cpp", line);
 }
 
-ggml_type cache_type(const std::string& name) {
-  if (name == "f32") return GGML_TYPE_F32;
-  if (name == "q8_0") return GGML_TYPE_Q8_0;
-  return GGML_TYPE_F16;
-}
-
 }  // namespace
 
 void FreeModel::operator()(llama_model* model) const { llama_model_free(model); }
@@ -77,7 +71,7 @@ Result<ContextPtr> open_context(llama_model& model, const ContextOptions& option
   params.n_ubatch = static_cast<uint32_t>(std::min(options.batch, 512));
   params.n_seq_max = static_cast<uint32_t>(options.sequences);
   params.n_threads = params.n_threads_batch = thread_count(options.threads);
-  params.type_k = params.type_v = cache_type(options.kv_type);
+  params.type_k = params.type_v = static_cast<ggml_type>(cache_type(options.kv_type));
   params.flash_attn_type = options.flash_attention ? LLAMA_FLASH_ATTN_TYPE_AUTO : LLAMA_FLASH_ATTN_TYPE_DISABLED;
   params.kv_unified = options.unified;
   params.no_perf = true;
@@ -130,6 +124,12 @@ Status check_ids(const llama_model& model, std::span<const int32_t> ids) {
     if (id < 0 || id >= size)
       return invalid("token id " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(size) + ": it was made by another tokenizer");
   return ok_status();
+}
+
+int cache_type(const std::string& kv_type) {
+  if (kv_type == "f32") return GGML_TYPE_F32;
+  if (kv_type == "q8_0") return GGML_TYPE_Q8_0;
+  return GGML_TYPE_F16;
 }
 
 int thread_count(int wanted) { return wanted > 0 ? wanted : std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }

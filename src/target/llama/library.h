@@ -71,6 +71,7 @@ class Batch {
 // kInvalid names the first id that is no token of this model: llama.cpp would fail the whole pass.
 Status check_ids(const llama_model& model, std::span<const int32_t> ids);
 
-int thread_count(int wanted);  // 0 = all cores
+int cache_type(const std::string& kv_type);  // a ggml_type, of f32, f16 or q8_0
+int thread_count(int wanted);                // 0 = all cores
 
 }  // namespace aerie::llama
