@@ -1,5 +1,7 @@
 #include "app/pipeline.h"
 
+#include <algorithm>
+
 #include "app/make_draft.h"
 #include "base/log.h"
 #include "base/progress.h"

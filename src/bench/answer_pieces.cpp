@@ -1,6 +1,8 @@
 // Cuts an answer's text at the places where the draft's guesses end and the target's own tokens stand.
 #include "bench/bench.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 
 namespace aerie {

@@ -1,4 +1,5 @@
 // Hugging Face folders: model.safetensors and config.json for SGLang, vLLM and speculators.
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>

@@ -1,6 +1,7 @@
 // Exports: strict names and shapes for each engine, and the same logits after reloading.
 #include "draft/export.h"
 
+#include <algorithm>
 #include <set>
 
 #include <gmock/gmock.h>

@@ -1,6 +1,7 @@
 // Training-time test equals sequential decoding, and the cache of the reference decoder can be rolled back.
 #include "draft/sequential.h"
 
+#include <algorithm>
 #include <memory>
 
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
 // Speculation changes nothing but the time: greedy output token by token, sampled output in distribution.
 #include "draft/speculate.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 

@@ -3,6 +3,7 @@
 // Captures of the real one are kept by ids and boundaries, so that many spoilt runs cost one. One thread. Borrows the target.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <utility>

@@ -12,6 +12,8 @@ void TrainConfig::fields(FieldList& v) {
   v("init", init,
     "start of the weights: fitted to the data by regression, only the target's output matrix, or all random")
       .one_of({"fitted", "target", "random"});
+  v("freeze_head", freeze_head,
+    "keeps the output matrix as the target's: fewer weights to learn from few answers, and faster (speculators)");
   v("mask", mask, "which token's loss mask gates a slot: the predicted one, the step's input, or the slot's own")
       .one_of({"predicted", "input", "unshifted"});
   v("step_decay", step_decay, "weight of step k is step_decay^k").range(0, 1);

@@ -24,6 +24,7 @@ struct TrainConfig {
   bool norm_before_residual = false;
   bool norm_before_fc = false;
   std::string init = "fitted";     // fitted | target | random: what the weights start from
+  bool freeze_head = false;        // the lm_head stays as it starts
   std::string mask = "predicted";  // predicted | input | unshifted
   double step_decay = 0.8;
   int epochs = 10;

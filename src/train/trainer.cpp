@@ -59,6 +59,8 @@ Result<TrainResult> Trainer::go() {
 }
 
 Status Trainer::prepare() {
+  if (config_.freeze_head && config_.init == "random")
+    return invalid("train.freeze_head keeps the output matrix as it starts, and train.init = random starts it with noise; use fitted or target");
   TRY(store_, StoreReader::open(fs_, store_path_));
   split_ = split_samples(store_->samples(), config_.validation_share);
   if (split_.train.empty()) {
@@ -124,6 +126,7 @@ Status Trainer::make_model() {
   options.steps = config_.ttt_steps;
   options.mask = mask_named(config_.mask);
   options.step_decay = config_.step_decay;
+  options.freeze_head = config_.freeze_head;
   options.last_is_prenorm = store_->header().last_is_prenorm;
   options.threads = config_.threads;
   draft_ = initial_draft(shape, store_->header(), *head, words_, config_);
@@ -211,6 +214,7 @@ RunIdentity Trainer::identity() const {
           {"norm_before_residual", c.norm_before_residual ? "true" : "false"},
           {"norm_before_fc", c.norm_before_fc ? "true" : "false"},
           {"init", c.init},
+          {"freeze_head", c.freeze_head ? "true" : "false"},
           {"mask", c.mask},
           {"step_decay", fmt::format("{}", c.step_decay)},
           {"epochs", std::to_string(c.epochs)},

@@ -45,6 +45,7 @@ struct TttOptions {
   LossKind loss = LossKind::kKl;
   double step_decay = 0.8;              // step k weighs step_decay^k
   bool drop_out_of_vocabulary = false;  // rows whose teacher argmax over all V is outside Vd get no loss (SpecForge)
+  bool freeze_head = false;             // lm_head keeps its values and gets no gradient
   bool last_is_prenorm = true;          // false: stored last states already went through the target's final norm
   int threads = 0;                      // 0 = all cores
 };

@@ -126,7 +126,7 @@ Status TttModel::State::loss(std::span<const TttSequence> batch, const Plan& pla
     if (!wants.gradients) continue;
     const Matrix d_states{work.d_head_rows.size(n * h), n, h, h};
     dense::multiply_nn(d_states, logits, lm_head, Into::kReplace);
-    dense::multiply_tn({gradients.lm_head, vd, h, h}, logits, states, Into::kAdd);
+    if (!options.freeze_head) dense::multiply_tn({gradients.lm_head, vd, h, h}, logits, states, Into::kAdd);
     for (int64_t i = 0; i < n; ++i) {
       StepBuffers& step = work.steps[static_cast<size_t>(rows.step[static_cast<size_t>(i)])];
       const float* from = d_states.data + i * h;

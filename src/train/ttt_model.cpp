@@ -297,7 +297,9 @@ Result<double> TttModel::update(const AdamWSettings& settings, int64_t step) {
     kernels::adamw_columns(args, {s.weights.fc, s.shape.hidden_size, columns, columns}, s.gradients.fc,
                            s.mean_block.data(), s.square_block.data(), s.feature_scale.data());
   }
-  part(scaled ? fc_count : 0, s.matrix_count);
+  // lm_head stands last among the matrices.
+  const int64_t head_count = int64_t{s.shape.draft_vocab_size} * s.shape.hidden_size;
+  part(scaled ? fc_count : 0, s.matrix_count - (s.options.freeze_head ? head_count : 0));
   args.weight_decay = 0;
   part(s.matrix_count, s.count);
   return norm;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -501,6 +502,27 @@ TEST(Ttt, RefusesWhatDoesNotFit) {
   bad.ids[3] = shape.vocab_size;
   const TttSequence sequence = bad.sequence();
   EXPECT_FALSE(m->run({&sequence, 1}, {}).ok());
+}
+
+TEST(Ttt, AFrozenHeadKeepsItsValuesAndChangesNoOtherGradient) {
+  const DraftShape shape = tiny_shape();
+  const auto head = tiny_head(shape);
+  TttOptions options;
+  options.steps = 3;
+  const auto trained = model(tiny_draft(shape), head, options);
+  options.freeze_head = true;
+  const auto frozen = model(tiny_draft(shape), head, options);
+  const std::vector<Tokens> batch = {tokens(shape, 40, 5, 21)};
+  for (TttModel* one : {trained.get(), frozen.get()}) run(*one, batch, {.gradients = true});
+  const auto want = trained->gradients(), got = frozen->gradients();
+  for (size_t i = 0; i < want.size(); ++i) {
+    const bool is_head = want[i].name == "lm_head.weight";
+    EXPECT_EQ(want[i].bytes == got[i].bytes, !is_head) << want[i].name;
+  }
+  ASSERT_TRUE(frozen->update({.lr = 3e-3, .weight_decay = 0.1}, 1).ok());
+  const auto after = frozen->weights();
+  const Checkpoint before = tiny_draft(shape);
+  for (const Tensor& t : after) EXPECT_EQ(t.bytes == before.find(t.name)->bytes, t.name == "lm_head.weight") << t.name;
 }
 
 TEST(Ttt, AdamWLowersTheLossAndItsMomentsComeBack) {

@@ -1,5 +1,6 @@
 // Decoding through llama.cpp: nothing is lost, what is drafted is what the trainer's draft means, and what would abort
 // is refused before. A tiny F32 target written by the test makes equality exact; the real model stands at the end.
+#include <algorithm>
 #include <cstdlib>
 
 #include <gmock/gmock.h>
