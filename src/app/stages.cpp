@@ -61,7 +61,7 @@ std::string difference(const std::string& then, const std::string& now) {
 
 bool outputs_present(FileSystem& fs, const StageRecord& record) {
   return std::all_of(record.outputs.begin(), record.outputs.end(),
-                     [&](const std::string& path) { return fs.exists(path); });
+                     [&](const std::string& path) { return fs.info(path).ok(); });
 }
 
 // True when the stage needs no work.
@@ -104,7 +104,8 @@ Status run_stage(FileSystem& fs, RunFolder& run, const Stage& stage, double seco
 
 Result<std::optional<StageRecord>> read_stage_record(FileSystem& fs, const RunFolder& run, const std::string& name) {
   const std::string path = record_path(run, name);
-  if (!fs.exists(path)) return std::optional<StageRecord>();
+  TRY(const bool there, fs.exists(path));
+  if (!there) return std::optional<StageRecord>();
   TRY(const std::string text, read_file(fs, path, 16 << 20));
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   const auto is_text = [&](const char* key) { return json.contains(key) && json[key].is_string(); };
@@ -155,8 +156,10 @@ Status redo(FileSystem& fs, RunFolder& run, const std::vector<Stage>& stages, co
   for (auto stage = first; stage != stages.end(); ++stage) {
     std::vector<std::string> names = stage->work;
     names.push_back("stages/" + stage->name + ".json");
-    for (const std::string& name : names)
-      if (fs.exists(run.file(name))) CHECKED(fs.rename(run.file(name), aside + "/" + name));
+    for (const std::string& name : names) {
+      TRY(const bool there, fs.exists(run.file(name)));
+      if (there) CHECKED(fs.rename(run.file(name), aside + "/" + name));
+    }
   }
   CHECKED(fs.sync_folder(aside));
   CHECKED(fs.sync_folder(run.path()));

@@ -73,7 +73,8 @@ StoreHeader header_of(const TargetFacts& facts, const std::vector<int>& boundari
 
 // Training needs no model file: norm and lm_head stand beside the samples. Written once.
 Status keep_head(Target& target, FileSystem& fs, const std::string& store) {
-  if (fs.exists(store + "/target_head.safetensors")) return ok_status();
+  TRY(const bool there, fs.exists(store + "/target_head.safetensors"));
+  if (there) return ok_status();
   const TargetFacts& facts = target.facts();
   TRY(const TargetHead head, target.head());
   const auto hidden = static_cast<int64_t>(facts.hidden_size), vocab = static_cast<int64_t>(facts.vocab_size);

@@ -259,7 +259,7 @@ TEST_F(Extract, RefusesATargetThatFailsTheProbeBeforeMakingAStore) {
   broken.faults().swap_rows = true;
   const auto stats = run(broken);
   ASSERT_FALSE(stats);
-  EXPECT_FALSE(fs_.exists(config_.store));
+  EXPECT_FALSE(*fs_.exists(config_.store));
 }
 
 TEST_F(Extract, OnAFullDiskStopsWithThreeAndGoesOnWhenThereIsRoom) {
