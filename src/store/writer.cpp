@@ -3,10 +3,10 @@
 #include <unordered_map>
 
 #include "base/clock.h"
+#include "base/file_lock.h"
 #include "base/text.h"
 #include "store/description.h"
 #include "store/index.h"
-#include "store/lock.h"
 #include "store/shard.h"
 #include "store/skipped.h"
 #include "store/store.h"
@@ -26,7 +26,7 @@ struct StoreWriter::State {
   FileSystem& fs;
   std::string path;
   StoreConfig config;
-  StoreLock lock;
+  FileLock lock;
   ShardFacts facts;
   SkippedList skipped;
   std::unordered_set<std::string> present{};
@@ -144,9 +144,9 @@ Result<std::unique_ptr<StoreWriter>> StoreWriter::open(FileSystem& fs, const std
                                                        const StoreConfig& config) {
   CHECKED(check_header(header));
   CHECKED(make_durable_folder(fs, path));
-  StoreLock lock;
+  FileLock lock;
   if (&fs == &real_file_system()) {
-    TRY(lock, StoreLock::take(path));
+    TRY(lock, FileLock::take(path + "/lock", "store " + path));
   }
   TRY(const Description description, describe(fs, path, header));
   CHECKED(fs.make_folders(path + "/shards"));
