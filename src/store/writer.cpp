@@ -139,6 +139,7 @@ std::string name_of_shard(uint64_t number, const WriterId& writer) {
 StoreWriter::StoreWriter(std::unique_ptr<State> state) : state_(std::move(state)) {}
 StoreWriter::~StoreWriter() = default;
 const std::unordered_set<std::string>& StoreWriter::present() const { return state_->present; }
+const std::vector<std::string>& StoreWriter::skipped() const { return state_->skipped.ids(); }
 
 Result<std::unique_ptr<StoreWriter>> StoreWriter::open(FileSystem& fs, const std::string& path, const StoreHeader& header,
                                                        const StoreConfig& config) {
