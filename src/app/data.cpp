@@ -24,7 +24,8 @@ std::string program_folder() {
 std::string shipped_file(const std::string& name) {
   const std::string here = program_folder();
   const std::string in_tree = here + "/../../data/" + name, installed = here + "/../share/aerie/" + name;
-  return real_file_system().exists(installed) && !real_file_system().exists(in_tree) ? installed : in_tree;
+  // Whichever can be seen; opening it says what is wrong with it.
+  return real_file_system().info(installed).ok() && !real_file_system().info(in_tree).ok() ? installed : in_tree;
 }
 
 std::string libraries_text() {

@@ -105,7 +105,8 @@ Status print_store(FileSystem& fs, const std::string& path) {
 Status print_path(FileSystem& fs, const std::string& path) {
   TRY(const FileInfo facts, fs.info(path));
   print(path + "\n");
-  if (facts.folder && fs.exists(path + "/store.json")) return print_store(fs, path);
+  TRY(const bool is_store, fs.exists(path + "/store.json"));
+  if (is_store) return print_store(fs, path);
   Status draft = print_draft(fs, path);
   if (draft.ok()) return draft;
   if (facts.folder) return std::move(draft).error().under(path + " is no store, and not a draft that can be read");

@@ -62,8 +62,12 @@ std::string difference(const std::string& then, const std::string& now) {
   return "";
 }
 
-bool present(FileSystem& fs, const std::vector<std::string>& paths) {
-  return std::all_of(paths.begin(), paths.end(), [&](const std::string& path) { return fs.exists(path); });
+Result<bool> present(FileSystem& fs, const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    TRY(const bool there, fs.exists(path));
+    if (!there) return false;
+  }
+  return true;
 }
 
 // Whether a stage that did not end has left something that its next attempt would go on with.
@@ -108,7 +112,8 @@ Result<Need> need_of(FileSystem& fs, const RunFolder& run, const Stage& stage, c
                      "); give the old value, use another run.folder, or " + redo);
     return Need::kWork;
   }
-  if (!present(fs, record->outputs)) {
+  TRY(const bool whole, present(fs, record->outputs));
+  if (!whole) {
     log_warning("stage_outputs_missing", "stage " + stage.name + " is recorded as done, but its outputs are gone: doing it again");
     return Need::kWork;
   }
@@ -168,7 +173,8 @@ std::string aside_path(const RunFolder& run, const std::string& path, const std:
 
 Result<std::optional<StageRecord>> read_stage_record(FileSystem& fs, const RunFolder& run, const std::string& name) {
   const std::string path = record_path(run, name);
-  if (!fs.exists(path)) return std::optional<StageRecord>();
+  TRY(const bool there, fs.exists(path));
+  if (!there) return std::optional<StageRecord>();
   TRY(const std::string text, read_file(fs, path, 16 << 20));
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   const auto is_text = [&](const char* key) { return json.contains(key) && json[key].is_string(); };
@@ -225,7 +231,8 @@ Status redo(FileSystem& fs, RunFolder& run, const std::vector<Stage>& stages, co
     std::vector<std::string> paths = stage->work;
     paths.push_back(record_path(run, stage->name));
     for (const std::string& path : paths) {
-      if (!fs.exists(path)) continue;
+      TRY(const bool there, fs.exists(path));
+      if (!there) continue;
       const std::string to = aside_path(run, path, stamp);
       CHECKED(fs.make_folders(folder_of(to)));
       CHECKED(fs.rename(path, to));

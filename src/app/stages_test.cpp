@@ -205,11 +205,11 @@ TEST_F(Stages, RedoMovesResultsAsideAndRemovesNone) {
   const std::vector<Stage> stages{stage("one"), stage("two")};
   ASSERT_TRUE(run_stages(fs_, *run_, stages, {}, {}).ok());
   ASSERT_TRUE(redo(fs_, *run_, stages, "two").ok());
-  EXPECT_FALSE(fs_.exists(run_->file("two.out")));
+  EXPECT_FALSE(*fs_.exists(run_->file("two.out")));
   const auto olds = fs_.list(run_->file("old"));
   ASSERT_TRUE(olds.ok());
   ASSERT_EQ(olds->size(), 1u);
-  EXPECT_TRUE(fs_.exists(run_->file("old/" + (*olds)[0] + "/two.out")));
+  EXPECT_TRUE(*fs_.exists(run_->file("old/" + (*olds)[0] + "/two.out")));
   ASSERT_TRUE(run_stages(fs_, *run_, stages, {}, {}).ok());
   EXPECT_EQ(ran_, (Names{"one", "two", "two"}));
 }

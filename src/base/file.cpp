@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/file_errors.h"
+#include "base/log.h"
 
 namespace aerie {
 namespace {
@@ -222,6 +223,12 @@ class PosixFileSystem : public FileSystem {
 
 }  // namespace
 
+Result<bool> FileSystem::exists(const std::string& path) {
+  const auto facts = info(path);
+  if (!facts && facts.error().code != Code::kNotFound) return facts.error();
+  return facts.ok();
+}
+
 FileSystem& real_file_system() {
   static PosixFileSystem fs;
   return fs;
@@ -247,43 +254,59 @@ Result<std::string> read_file(FileSystem& fs, const std::string& path, uint64_t 
 
 namespace {
 
+using Parts = std::vector<std::span<const std::byte>>;
 enum class Durable { kYes, kNo };
 
-Status write_whole(FileSystem& fs, const std::string& path, std::string_view content, Durable durable) {
+Status write_whole(FileSystem& fs, const std::string& path, const Parts& parts, Durable durable) {
   TRY(const std::unique_ptr<WritableFile> file, fs.create(path, Create::kTruncate));
-  CHECKED(file->write(as_bytes(content)));
+  for (const auto& part : parts)
+    if (!part.empty()) CHECKED(file->write(part));
   if (durable == Durable::kYes) CHECKED(file->sync());
   return file->close();
 }
 
-Status replace(FileSystem& fs, const std::string& path, std::string_view content, Durable durable) {
+Status replace(FileSystem& fs, const std::string& path, const Parts& parts, Durable durable) {
   static std::atomic<uint64_t> counter{0};  // two threads may replace the same file
   const std::string temporary =
       path + std::string(kTemporaryMark) + std::to_string(::getpid()) + "-" + std::to_string(counter++);
-  Status status = write_whole(fs, temporary, content, durable);
+  Status status = write_whole(fs, temporary, parts, durable);
   if (status.ok()) status = fs.rename(temporary, path);
   if (!status.ok()) (void)fs.remove(temporary).ok();  // the first failure is the one to tell
   return status;
 }
 
+// The file that a name is a temporary of; empty when it is none.
+std::string_view file_of_temporary(std::string_view name) {
+  const size_t mark = name.rfind(kTemporaryMark);
+  if (mark == std::string_view::npos) return {};
+  const std::string_view ending = name.substr(mark + kTemporaryMark.size());
+  if (ending.empty() || ending.find_first_not_of("0123456789-") != std::string_view::npos) return {};
+  return name.substr(0, mark);
+}
+
 }  // namespace
 
-Status write_file_atomically(FileSystem& fs, const std::string& path, std::string_view content) {
-  CHECKED(replace(fs, path, content, Durable::kYes));
+Status write_file_atomically(FileSystem& fs, const std::string& path, const Parts& parts) {
+  CHECKED(replace(fs, path, parts, Durable::kYes));
   return fs.sync_folder(folder_of(path));
 }
 
+Status write_file_atomically(FileSystem& fs, const std::string& path, std::string_view content) {
+  return write_file_atomically(fs, path, Parts{as_bytes(content)});
+}
+
 Status replace_file(FileSystem& fs, const std::string& path, std::string_view content) {
-  return replace(fs, path, content, Durable::kNo);
+  return replace(fs, path, {as_bytes(content)}, Durable::kNo);
+}
+
+bool is_temporary_of(std::string_view name, std::string_view file_name) {
+  return !file_name.empty() && file_of_temporary(name) == file_name;
 }
 
 Status remove_temporaries(FileSystem& fs, const std::string& folder) {
   TRY(const std::vector<std::string> names, fs.list(folder));
   for (const std::string& name : names) {
-    const size_t mark = name.rfind(kTemporaryMark);
-    if (mark == std::string::npos || mark == 0) continue;
-    const std::string ending = name.substr(mark + kTemporaryMark.size());
-    if (ending.empty() || ending.find_first_not_of("0123456789-") != std::string::npos) continue;
+    if (file_of_temporary(name).empty()) continue;
     if (Status removed = fs.remove(folder + "/" + name); !removed.ok() && removed.error().code != Code::kNotFound)
       return removed;
   }
@@ -293,7 +316,10 @@ Status remove_temporaries(FileSystem& fs, const std::string& folder) {
 Status publish_new(FileSystem& fs, const std::string& temporary, const std::string& final_path) {
   CHECKED(fs.link(temporary, final_path));
   CHECKED(fs.sync_folder(folder_of(final_path)));
-  return fs.remove(temporary);
+  // The name stands and is durable: an error now would make the caller write it again.
+  if (const Status removed = fs.remove(temporary); !removed.ok())
+    log_warning("temporary_stays", removed.error().what, {{"path", temporary}});
+  return ok_status();
 }
 
 Result<MappedFile> MappedFile::open(const std::string& path) {

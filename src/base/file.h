@@ -72,7 +72,9 @@ class FileSystem {
   // May block on a dead mount: call it where a wedged thread can be given up.
   virtual Result<SpaceInfo> space(const std::string& path) = 0;
 
-  bool exists(const std::string& path) { return info(path).ok(); }
+  // False only when it is known that nothing is there. A disk that fails or a folder that may not be entered is an error:
+  // taken for "absent", it would let work begin anew over work that is there.
+  Result<bool> exists(const std::string& path);
 };
 
 FileSystem& real_file_system();
@@ -85,19 +87,25 @@ std::string name_of(const std::string& path);
 Result<std::string> read_file(FileSystem& fs, const std::string& path, uint64_t max_bytes = 1ull << 30);
 
 // Replaces `path` so that after any crash either the old or the new content is there: temporary name in the same
-// folder, write, sync, rename, folder sync. Removes the temporary file on failure.
+// folder, write, sync, close, rename, folder sync. Removes the temporary file on failure; an existing file is untouched
+// then. The second form writes pieces one after another, borrowed for the call: for tensors that lie about in memory.
 Status write_file_atomically(FileSystem& fs, const std::string& path, std::string_view content);
+Status write_file_atomically(FileSystem& fs, const std::string& path,
+                             const std::vector<std::span<const std::byte>>& parts);
 
 // Replaces `path` as a whole for everyone who reads it now, without waiting for the disk: after a power cut the file may
 // be empty. For files that are written anew every second, such as progress.json.
 Status replace_file(FileSystem& fs, const std::string& path, std::string_view content);
 
-// Removes what write_file_atomically() and replace_file() of a killed process left in a folder. Only for a folder that
-// the caller holds alone.
+// Whether this is the name of what those three leave of a file when their process is killed ("run.json.tmp-4711-0").
+bool is_temporary_of(std::string_view name, std::string_view file_name);
+
+// Removes what they of a killed process left in a folder. Only for a folder that the caller holds alone.
 Status remove_temporaries(FileSystem& fs, const std::string& folder);
 
 // Gives a synced, closed temporary file its final name, create-if-absent: link, folder sync, remove the temporary.
-// kExists when the final name is taken (the temporary file stays for the caller to judge).
+// kExists when the final name is taken (the temporary file stays for the caller to judge). Once the name is durable this
+// is ok: a temporary that then cannot be removed is only logged.
 Status publish_new(FileSystem& fs, const std::string& temporary, const std::string& final_path);
 
 inline std::span<const std::byte> as_bytes(std::string_view text) {

@@ -9,6 +9,7 @@
 #include <cassert>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -62,7 +63,8 @@ class [[nodiscard]] Result {
   Result(Error error) : held_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit on purpose
 
   bool ok() const { return held_.index() == 0; }
-  explicit operator bool() const { return ok(); }
+  // Not for Result<bool>, where `if (exists(path))` would look right and ask only whether the question could be answered.
+  explicit operator bool() const requires(!std::is_same_v<T, bool>) { return ok(); }
 
   T& operator*() & { return std::get<0>(checked()); }
   const T& operator*() const& { return std::get<0>(const_cast<Result*>(this)->checked()); }
@@ -97,7 +99,7 @@ inline Status ok_status() { return Done{}; }
 #define AERIE_JOIN(a, b) AERIE_JOIN2(a, b)
 #define AERIE_TRY_IMPL(tmp, decl, ...)    \
   auto tmp = (__VA_ARGS__);               \
-  if (!tmp) return std::move(tmp).error(); \
+  if (!tmp.ok()) return std::move(tmp).error(); \
   decl = *std::move(tmp)
 
 // TRY(auto x, f()); unwraps the value of f() or returns its Error from the enclosing function.
@@ -105,6 +107,6 @@ inline Status ok_status() { return Done{}; }
 // CHECKED(f()); passes a failure of f() on.
 #define CHECKED(...)                                          \
   do {                                                        \
-    if (auto checked_result = (__VA_ARGS__); !checked_result) \
+    if (auto checked_result = (__VA_ARGS__); !checked_result.ok()) \
       return std::move(checked_result).error();               \
   } while (0)

@@ -1,24 +1,17 @@
 #include "base/run_folder.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <mutex>
 
+#include "base/file_lock.h"
 #include "base/line_file.h"
 #include "base/log.h"
 #include "base/text.h"
 
 namespace aerie {
 namespace {
-
-std::string first_line(const std::string& path) {
-  const auto text = read_file(real_file_system(), path, 1 << 20);
-  return text ? std::string(trim(split(*text, '\n').front())) : "";
-}
 
 // Kernel files such as boot_id say size 0, so they are read until they end.
 std::string kernel_text(const char* path) {
@@ -41,15 +34,11 @@ std::string host_name() {
 struct RunFolder::State {
   std::string path;
   const Clock* clock = nullptr;
-  int lock_fd = -1;
+  FileLock lock;
   JsonObject facts;  // members of run.json that do not change
   bool finished = false;
   std::mutex mutex;
   std::unique_ptr<WritableFile> events;
-
-  ~State() {
-    if (lock_fd >= 0) ::close(lock_fd);  // gives up the flock
-  }
 
   Status write_run_json(const std::string& state, const std::string& sentence) {
     JsonObject json = facts;
@@ -60,25 +49,20 @@ struct RunFolder::State {
 
 namespace {
 
-Result<int> take_lock(const std::string& folder) {
-  const std::string path = folder + "/lock";
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (fd < 0) return from_errno(errno, "making the lock file " + path);
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    const int error_number = errno;
-    const std::string holder = first_line(path);
-    ::close(fd);
-    if (error_number != EWOULDBLOCK) return from_errno(error_number, "locking " + path);
-    return unavailable("run folder " + folder + " is in use by process " + (holder.empty() ? "(unknown)" : holder) +
-                       ": wait for it, stop it, or name another folder");
+// What killed writes left in the run's folders, such as checkpoints/last. A folder with a lock of its own (a store) is
+// cleaned by who takes that, and one that cannot be read is somebody else's.
+Status clean(FileSystem& fs, const std::string& folder, int levels_below) {
+  CHECKED(remove_temporaries(fs, folder));
+  if (levels_below == 0) return ok_status();
+  TRY(const std::vector<std::string> names, fs.list(folder));
+  for (const std::string& name : names) {
+    const std::string inner = folder + "/" + name;
+    const auto facts = fs.info(inner), lock = fs.info(inner + "/lock");
+    if (!facts || !facts->folder || lock || lock.error().code != Code::kNotFound) continue;
+    if (const Status cleaned = clean(fs, inner, levels_below - 1); !cleaned)
+      log_warning("leftovers_stay", cleaned.error().what);
   }
-  const std::string pid = std::to_string(::getpid()) + " on " + host_name() + "\n";
-  if (::ftruncate(fd, 0) != 0 || ::pwrite(fd, pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
-    const Error error = from_errno(errno, "writing " + path);
-    ::close(fd);
-    return error;
-  }
-  return fd;
+  return ok_status();
 }
 
 }  // namespace
@@ -92,8 +76,8 @@ Result<std::unique_ptr<RunFolder>> RunFolder::open(const std::string& path, cons
   auto state = std::make_unique<State>();
   state->path = path;
   state->clock = &clock;
-  TRY(state->lock_fd, take_lock(path));
-  CHECKED(remove_temporaries(fs, path));
+  TRY(state->lock, FileLock::take(path + "/lock", "run folder " + path));
+  CHECKED(clean(fs, path, 2));
   TRY(state->events, open_line_file(path + "/events.jsonl"));
   state->facts.add_json("argv", json_array(argv))
       .add({"version", version_text()})

@@ -5,9 +5,10 @@
 //   events.jsonl    one JSON object a line: {"t": wall seconds, "event": name, ...}
 //   log.jsonl       the log (log.h)
 //   progress.json   committed work, rates (progress.h)
-//   lock            held (flock) while a process works here
+//   lock            held (file_lock.h) while a process works here
 //
-// A folder is held by one process at a time: a second open is kUnavailable and names the holder's pid. event() is safe
+// A folder is held by one process at a time: a second open is kUnavailable and names the holder's pid. Opening removes what
+// killed writes left in it and two levels below (base/file.h), but in no folder with a lock of its own. event() is safe
 // from any thread. A RunFolder is neither copied nor moved once open.
 #pragma once
 

@@ -89,6 +89,22 @@ TEST_F(Runs, HoldTheirFolderAloneAndNameTheHolder) {
   EXPECT_TRUE(RunFolder::open(folder, {}, "", clock).ok()) << "the lock goes with its holder";
 }
 
+TEST_F(Runs, AreRidOfWhatKilledWritesLeftButNotInFoldersWithALockOfTheirOwn) {
+  const auto put = [&](const std::string& name) {
+    std::filesystem::create_directories(folder_of(folder + "/" + name));
+    std::ofstream(folder + "/" + name) << "x";
+  };
+  const auto there = [&](const std::string& name) { return std::filesystem::exists(folder + "/" + name); };
+  for (const char* name : {"run.json.tmp-1-0", "checkpoints/last/draft.safetensors.tmp-1-1", "checkpoints/last/mine.tmp",
+                           "store/lock", "store/store.json.tmp-1-2"})
+    put(name);
+  opened();
+  EXPECT_FALSE(there("run.json.tmp-1-0"));
+  EXPECT_FALSE(there("checkpoints/last/draft.safetensors.tmp-1-1"));
+  EXPECT_TRUE(there("checkpoints/last/mine.tmp"));
+  EXPECT_TRUE(there("store/store.json.tmp-1-2")) << "its writer may be at work";
+}
+
 TEST_F(Runs, LoseTheLockWithTheirProcess) {
   const pid_t child = ::fork();
   if (child == 0) {

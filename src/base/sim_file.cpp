@@ -191,7 +191,7 @@ Result<std::unique_ptr<ReadableFile>> SimFileSystem::open(const std::string& pat
 
 Result<FileInfo> SimFileSystem::info(const std::string& path) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  CHECKED(machine_->running());
+  CHECKED(machine_->look(Call::kInfo, "looking at", path));
   const SimDisk::Place place = machine_->disk.find(path);
   if (place.id == 0) return file_error(Machine::absence(place), "looking at", path);
   return FileInfo{machine_->disk.content(place.id).size(), machine_->disk.is_folder(place.id),

@@ -81,7 +81,8 @@ class SimFileSystem : public FileSystem {
     kRename,
     kRemove,
     kSyncFolder,
-    kSpace
+    kSpace,
+    kInfo
   };
   // The n-th call of this kind from now on (1 = the next) fails with this errno. A failed write may have put a part of
   // its bytes; a failed sync loses what was not synced, and the next sync of that file "succeeds" without it, as

@@ -91,7 +91,7 @@ TEST(SimFileSystem, LosesANameWhoseFolderWasNotSyncedThoughTheFileWas) {
   auto file = made(fs, "f");
   ASSERT_TRUE(file->write(as_bytes("x")).ok());
   ASSERT_TRUE(file->sync().ok());
-  EXPECT_FALSE(fs.after_crash(1, Survives::kSynced)->exists("f"));
+  EXPECT_FALSE(*fs.after_crash(1, Survives::kSynced)->exists("f"));
   ASSERT_TRUE(fs.sync_folder(".").ok());
   EXPECT_EQ(content(*fs.after_crash(1, Survives::kSynced), "f"), "x");
 }
@@ -100,7 +100,7 @@ TEST(SimFileSystem, KeepsASyncedNameOnlyIfItsFoldersOwnNameIsSynced) {
   SimFileSystem fs;
   ASSERT_TRUE(fs.make_folders("a/b").ok());
   put_synced(fs, "a/b/f", "x");
-  EXPECT_FALSE(fs.after_crash(1, Survives::kSynced)->exists("a"));
+  EXPECT_FALSE(*fs.after_crash(1, Survives::kSynced)->exists("a"));
   ASSERT_TRUE(fs.sync_folder("a").ok());
   ASSERT_TRUE(fs.sync_folder(".").ok());
   EXPECT_EQ(content(*fs.after_crash(1, Survives::kSynced), "a/b/f"), "x");
@@ -116,8 +116,8 @@ TEST(SimFileSystem, MovesANameWhollyOrNotAtAll) {
   int moved = 0;
   for (uint64_t seed = 0; seed < 40; ++seed) {
     auto after = fs.after_crash(seed);
-    EXPECT_NE(after->exists("a/f"), after->exists("b/f")) << seed;
-    moved += after->exists("b/f") ? 1 : 0;
+    EXPECT_NE(*after->exists("a/f"), *after->exists("b/f")) << seed;
+    moved += *after->exists("b/f") ? 1 : 0;
   }
   EXPECT_GT(moved, 0);
   EXPECT_LT(moved, 40);
@@ -324,7 +324,7 @@ TEST(PublishNew, LeavesAWholeFileOrNoneUnderTheFinalNameAtEveryCrash) {
     done = publish_new(fs, "part", "final").ok();
     for (uint64_t seed = 0; seed < 40; ++seed) {
       auto after = fs.after_crash(seed);
-      if (done || after->exists("final"))
+      if (done || *after->exists("final"))
         ASSERT_EQ(content(*after, "final"), text) << "op " << op << " seed " << seed;
       else
         ASSERT_EQ(content(*after, "part"), text) << "op " << op << " seed " << seed;
@@ -340,6 +340,45 @@ TEST(PublishNew, NeverReplacesAFileAndKeepsTheTemporaryOne) {
   EXPECT_EQ(publish_new(fs, "part", "final").error().code, Code::kExists);
   EXPECT_EQ(content(fs, "final"), "theirs");
   EXPECT_EQ(content(fs, "part"), "mine");
+}
+
+TEST(PublishNew, IsDoneWhenOnlyTheTemporaryCannotBeRemoved) {
+  SimFileSystem fs;
+  put_synced(fs, "part", "mine");
+  fs.fail(Call::kRemove, 1, EACCES);
+  EXPECT_TRUE(publish_new(fs, "part", "final").ok()) << "the name is there for good: an error would publish it twice";
+  EXPECT_EQ(content(*fs.after_crash(1, Survives::kSynced), "final"), "mine");
+}
+
+TEST(Exists, IsAnErrorAndNotFalseWhereTheDiskFails) {
+  SimFileSystem fs;
+  put(fs, "f", "x");
+  EXPECT_TRUE(*fs.exists("f"));
+  EXPECT_FALSE(*fs.exists("g"));
+  EXPECT_FALSE(*fs.exists("f/g")) << "nothing can lie in a file";
+  for (const int error_number : {EIO, EACCES}) {
+    fs.fail(Call::kInfo, 1, error_number);
+    EXPECT_FALSE(fs.exists("f").ok());
+  }
+}
+
+TEST(RemoveTemporaries, TakesWhatAKilledWriteOfPartsLeft) {
+  for (int64_t op = 1;; ++op) {
+    SimFileSystem fs;
+    fs.stop_at(op);
+    if (write_file_atomically(fs, "f", {as_bytes("one"), as_bytes("two")}).ok()) break;
+    auto after = fs.after_crash(1, Survives::kAll);
+    ASSERT_TRUE(remove_temporaries(*after, "/").ok());
+    const auto names = after->list("/");
+    for (const std::string& name : *names) EXPECT_EQ(name, "f") << "op " << op;
+  }
+}
+
+TEST(RemoveTemporaries, KnowOfWhichFileAReplaceLeftThem) {
+  EXPECT_TRUE(is_temporary_of("run.json.tmp-12-0", "run.json"));
+  for (const char* name : {"run.json", "run.json.tmp", "run.json.tmp-", "run.json.tmp-x", "a.run.json.tmp-12-0", ".tmp-1-2"})
+    EXPECT_FALSE(is_temporary_of(name, "run.json")) << name;
+  EXPECT_FALSE(is_temporary_of(".tmp-1-2", ""));
 }
 
 TEST(RemoveTemporaries, TakesOnlyWhatAKilledReplaceLeft) {

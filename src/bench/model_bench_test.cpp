@@ -30,7 +30,7 @@ class ModelBench : public testing::Test {
  protected:
   void SetUp() override {
     const char* model = std::getenv("AERIE_MODEL");
-    if (!model || !real_file_system().exists(model)) GTEST_SKIP() << "AERIE_MODEL names no file (scripts/bootstrap)";
+    if (!model || !real_file_system().info(model).ok()) GTEST_SKIP() << "AERIE_MODEL names no file (scripts/bootstrap)";
     TargetConfig config;
     config.model = model;
     config.context = 64;

@@ -130,7 +130,8 @@ Status pack_map(const Tensor& tensor, Packed& packed) {
 Result<ExportReport> export_gguf(FileSystem& fs, const Checkpoint& checkpoint, const std::string& target_gguf,
                                  const std::string& path, const ExportOptions& options,
                                  std::span<const float> embeddings) {
-  if (!options.overwrite && fs.exists(path)) {
+  TRY(const bool there, fs.exists(path));
+  if (there && !options.overwrite) {
     return exists(fmt::format("{} is there already; export under another name, or ask for overwriting", path));
   }
   CHECKED(layout::check_whole(checkpoint, "export to " + path));
@@ -159,7 +160,7 @@ Result<ExportReport> export_gguf(FileSystem& fs, const Checkpoint& checkpoint, c
     packed.add("token_embd.weight", layout::ggml_number(options.type), table, std::move(bytes));
   }
 
-  if (const std::string folder = folder_of(path); !fs.exists(folder)) CHECKED(fs.make_folders(folder));
+  CHECKED(fs.make_folders(folder_of(path)));
   CHECKED(write_gguf(fs, path, metadata, packed.tensors));
   ExportReport report;
   report.path = path;

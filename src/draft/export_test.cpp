@@ -187,7 +187,7 @@ TEST(ExportHf, RefusesWhatAnEngineCannotCompute) {
   Checkpoint two = test::random_checkpoint(test::small_shape(), 1);
   two.boundaries = {2, 5};
   EXPECT_FALSE(export_hf(real_file_system(), two, Flavor::kVllm, folder + "/e", {}).ok());
-  EXPECT_FALSE(real_file_system().exists(folder + "/e"));
+  EXPECT_FALSE(*real_file_system().exists(folder + "/e"));
 }
 
 TEST(ExportHf, KeepsWhatIsThereUnlessAskedAndLeavesNoTemporaries) {
@@ -211,7 +211,7 @@ TEST(ExportHf, KeepsWhatIsThereUnlessAskedAndLeavesNoTemporaries) {
   auto moved = export_hf(fs, first, Flavor::kVllm, folder + "/x", {.overwrite = true});
   ASSERT_TRUE(moved.ok()) << moved.error().what;
   EXPECT_THAT(moved->note, HasSubstr("x.old"));
-  for (const std::string& name : theirs) EXPECT_TRUE(fs.exists(folder + "/x.old/" + name)) << name;
+  for (const std::string& name : theirs) EXPECT_TRUE(*fs.exists(folder + "/x.old/" + name)) << name;
 }
 
 TEST(Reordering, InterleavesTheHalvesOfEveryHeadAndBack) {
@@ -316,7 +316,7 @@ TEST_F(ExportGguf, RefusesAnotherTargetAndWhatLlamaCannot) {
   Checkpoint last = draft_;
   last.boundaries = {2, 4, 8};
   EXPECT_FALSE(export_gguf(fs, last, target_, folder_ + "/c.gguf", {}).ok());
-  EXPECT_FALSE(fs.exists(folder_ + "/c.gguf"));
+  EXPECT_FALSE(*fs.exists(folder_ + "/c.gguf"));
   ASSERT_DONE(export_gguf(fs, draft_, target_, folder_ + "/d.gguf", {}));
   auto again = export_gguf(fs, draft_, target_, folder_ + "/d.gguf", {});
   ASSERT_FALSE(again.ok());

@@ -38,11 +38,13 @@ Result<bool> remove_export(FileSystem& fs, const std::string& folder) {
 Result<NewFolder> NewFolder::begin(FileSystem& fs, const std::string& path, bool overwrite) {
   std::string trimmed = path;
   while (trimmed.size() > 1 && trimmed.back() == '/') trimmed.pop_back();
-  if (!overwrite && fs.exists(trimmed)) {
+  TRY(const bool taken, fs.exists(trimmed));
+  if (taken && !overwrite) {
     return exists(fmt::format("{} is there already; export under another name, or ask for overwriting", trimmed));
   }
   NewFolder folder(fs, trimmed);
-  if (fs.exists(folder.temporary_)) {
+  TRY(const bool left, fs.exists(folder.temporary_));
+  if (left) {
     TRY(const bool cleared, remove_export(fs, folder.temporary_));
     if (!cleared) {
       return exists(
@@ -56,9 +58,10 @@ Result<NewFolder> NewFolder::begin(FileSystem& fs, const std::string& path, bool
 Result<std::string> NewFolder::commit() {
   CHECKED(fs_->sync_folder(temporary_));
   const std::string old = path_ + ".old";
-  const bool replaces = fs_->exists(path_);
+  TRY(const bool replaces, fs_->exists(path_));
   if (replaces) {
-    if (fs_->exists(old)) {
+    TRY(const bool older, fs_->exists(old));
+    if (older) {
       TRY(const bool cleared, remove_export(*fs_, old));
       if (!cleared)
         return exists(fmt::format("{} holds files that no export wrote; move them away and export again", old));

@@ -190,7 +190,8 @@ Result<LoadedDraft> load_hf(FileSystem& fs, const std::string& folder, int targe
   const std::string where = folder + "/config.json";
   const std::string weights = folder + "/model.safetensors";
   TRY(const std::string text, read_file(fs, where, 16u << 20));
-  if (!fs.exists(weights)) {
+  TRY(const bool there, fs.exists(weights));
+  if (!there) {
     return not_found(
         fmt::format("{} is not there; Aerie reads drafts from one safetensors file (convert .bin files or merge "
                     "shards first)",

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
 #include <unordered_set>
 
 #include "base/log.h"
@@ -73,7 +75,8 @@ StoreHeader header_of(const TargetFacts& facts, const std::vector<int>& boundari
 
 // Training needs no model file: norm and lm_head stand beside the samples. Written once.
 Status keep_head(Target& target, FileSystem& fs, const std::string& store) {
-  if (fs.exists(store + "/target_head.safetensors")) return ok_status();
+  TRY(const bool there, fs.exists(store + "/target_head.safetensors"));
+  if (there) return ok_status();
   const TargetFacts& facts = target.facts();
   TRY(const TargetHead head, target.head());
   const auto hidden = static_cast<int64_t>(facts.hidden_size), vocab = static_cast<int64_t>(facts.vocab_size);
@@ -94,16 +97,21 @@ Status check_captured(const Captured& captured, size_t tokens, size_t boundaries
   if (captured.states.size() != boundaries)
     return invalid("the engine gave " + std::to_string(captured.states.size()) + " boundaries instead of " +
                    std::to_string(boundaries));
-  auto check = [&](const std::vector<float>& rows, const std::string& what) -> Status {
+  // The store refuses rows of zeros too; found here, they count like everything else that a broken target shows.
+  auto check = [&](const std::vector<float>& rows, const std::string& what, bool may_be_zero) -> Status {
     if (rows.size() != tokens * hidden) return invalid(what + " has another size than its rows");
     const auto bad = std::find_if(rows.begin(), rows.end(), [](float value) { return !std::isfinite(value); });
-    if (bad == rows.end()) return ok_status();
-    return invalid(what + " holds a value that is not finite, in the row of token " +
-                   std::to_string(static_cast<size_t>(bad - rows.begin()) / hidden));
+    if (bad != rows.end())
+      return invalid(what + " holds a value that is not finite, in the row of token " +
+                     std::to_string(static_cast<size_t>(bad - rows.begin()) / hidden));
+    for (size_t row = 0; row < tokens && !may_be_zero; ++row)
+      if (std::all_of(rows.data() + row * hidden, rows.data() + (row + 1) * hidden, [](float value) { return value == 0; }))
+        return invalid(what + " is all zeros in the row of token " + std::to_string(row));
+    return ok_status();
   };
   for (size_t i = 0; i < boundaries; ++i)
-    CHECKED(check(captured.states[i], "boundary " + std::to_string(captured.boundaries[i])));
-  return check(captured.last, "the final state");
+    CHECKED(check(captured.states[i], "boundary " + std::to_string(captured.boundaries[i]), captured.boundaries[i] == 0));
+  return check(captured.last, "the final state", false);
 }
 
 // One run over the conversations.
@@ -113,17 +121,17 @@ class Extraction {
              std::unique_ptr<StoreWriter> store, RunFolder& run, Progress& progress, std::stop_token stop)
       : target_(target), config_(config), boundaries_(std::move(boundaries)), reader_(std::move(reader)), run_(run),
         progress_(progress), stop_(std::move(stop)), known_(store->present()),
+        skipped_before_(store->skipped().begin(), store->skipped().end()),
         store_(std::move(store), static_cast<uint64_t>(config.queue_mb) * 1000000, config.patience_s) {}
 
   // Everything captured is sealed when this returns, however it ends, unless the store is what failed.
   Status run() {
     Status worked = work();
-    if (!store_failed_) {
-      Status finished = store_.finish([this] { return drain(); });
-      if (finished) finished = drain();
-      if (!finished) return finished;
-    }
-    return worked;
+    Status finished = ok_status();
+    if (!store_failed_) finished = store_.finish(drain_while_waiting());
+    drain();
+    if (!finished) return finished;
+    return worked ? told_ : worked;
   }
 
   ExtractStats stats;
@@ -132,7 +140,8 @@ class Extraction {
  private:
   Status work() {
     for (;;) {
-      CHECKED(drain());
+      drain();
+      CHECKED(told_);
       if (stop_.stop_requested()) return cancelled("extracting was stopped");
       auto conversation = reader_.next();
       if (!conversation) {
@@ -141,7 +150,7 @@ class Extraction {
         CHECKED(skip(name_of(config_.conversations) + ":" + std::to_string(reader_.line()), conversation.error().what));
         continue;
       }
-      if (!*conversation) return ok_status();
+      if (!*conversation) return end();
       ++stats.conversations;
       CHECKED(take(**conversation));
     }
@@ -153,19 +162,26 @@ class Extraction {
       log_warning("conversation_repeated", place() + " repeats the id \"" + conversation.id + "\"; the first one counts");
       return ok_status();
     }
-    if (known_.contains(conversation.id)) {
-      ++stats.already_there;
-      return ok_status();
-    }
+    if (was_there(conversation.id)) return ok_status();
     CHECKED(check_target(conversation));
     auto captured = capture(conversation);
     if (!captured) {
       if (captured.error().code != Code::kInvalid) return std::move(captured).error().under("conversation " + conversation.id);
       return skip(conversation.id, captured.error().what);
     }
-    bad_in_row_ = 0;
+    CHECKED(push_held());
     ++captured_;
     return push(*std::move(captured));
+  }
+
+  // All conversations are read. Where none could be extracted, now or earlier, what was bad about them is not known.
+  Status end() { return captured_ + stats.already_there > 0 ? push_held() : ok_status(); }
+
+  // True, and counted, when an earlier run has stored or skipped it.
+  bool was_there(const std::string& id) {
+    if (!known_.contains(id)) return false;
+    ++(skipped_before_.contains(id) ? stats.skipped_before : stats.already_there);
+    return true;
   }
 
   Status check_target(const Conversation& conversation) const {
@@ -202,51 +218,64 @@ class Extraction {
     return work;
   }
 
-  // Records a conversation that can never be extracted.
+  // Leaves out a conversation that can never be extracted, if it is the conversation's fault: what the store records is
+  // never tried again, so it waits for a good one (push_held), and a streak that ends the run is not recorded at all.
   Status skip(const std::string& id, const std::string& reason) {
-    if (known_.contains(id)) {
-      ++stats.already_there;
-      return ok_status();
-    }
+    if (was_there(id)) return ok_status();
     log_warning("sample_skipped", id + " is left out: " + reason, {{"id", id}});
     if (first_reason.empty()) first_reason = id + ": " + reason;
-    if (++bad_in_row_ >= kMaxBadInRow)
-      return invalid(std::to_string(bad_in_row_) + " conversations in a row could not be extracted, the last, " + id +
-                     ": " + reason + "; the file does not fit the target, or the target is broken");
     StoreWork work;
     work.id = id;
     work.skip_reason = reason;
-    return push(std::move(work));
+    held_.push_back(std::move(work));
+    if (std::ssize(held_) >= kMaxBadInRow)
+      return invalid(std::to_string(held_.size()) + " conversations in a row could not be extracted, the last, " + id +
+                     ": " + reason + "; the file does not fit the target, or the target is broken");
+    return ok_status();
   }
 
+  Status push_held() {
+    for (StoreWork& work : held_) CHECKED(push(std::move(work)));
+    held_.clear();
+    return ok_status();
+  }
+
+  // Nothing but the store ends this wait: what is captured would be lost, and a stop waits for the queue all the same.
   Status push(StoreWork work) {
-    auto waiting = [this]() -> Status {
-      if (stop_.stop_requested()) return cancelled("extracting was stopped while the store was busy");
-      return drain();
-    };
-    Status pushed = store_.push(std::move(work), waiting);
-    if (!pushed) store_failed_ = pushed.error().code != Code::kCancelled;
+    Status pushed = store_.push(std::move(work), drain_while_waiting());
+    store_failed_ = !pushed;
     return pushed;
   }
 
-  // Counts what the store has made durable since.
-  Status drain() {
+  std::function<Status()> drain_while_waiting() {
+    return [this] {
+      drain();
+      return ok_status();
+    };
+  }
+
+  void tell(const std::string& name, const Fields& fields) {
+    if (told_) told_ = run_.event(name, fields);
+  }
+
+  // Counts what the store has made durable since. An event that cannot be written is in told_: it must not keep the
+  // store from sealing what is captured.
+  void drain() {
     for (const Committed& committed : store_.take()) {
       for (size_t i = 0; i < committed.skipped_ids.size(); ++i) {
         ++stats.skipped;
-        CHECKED(run_.event("sample_skipped", {{"id", committed.skipped_ids[i]}, {"reason", committed.skipped_reasons[i]}}));
+        tell("sample_skipped", {{"id", committed.skipped_ids[i]}, {"reason", committed.skipped_reasons[i]}});
       }
       if (committed.samples == 0) continue;
       stats.stored += committed.samples;
       stats.tokens += committed.tokens;
-      CHECKED(run_.event("shard_sealed", {{"samples", committed.samples}, {"tokens", committed.tokens},
-                                          {"samples_total", stats.stored}, {"tokens_total", stats.tokens}}));
+      tell("shard_sealed", {{"samples", committed.samples}, {"tokens", committed.tokens},
+                            {"samples_total", stats.stored}, {"tokens_total", stats.tokens}});
       progress_.advance(committed.samples, committed.tokens);
     }
     // Only what is on the disk counts; without this a large shard would look like a stall.
     progress_.facts({{"not_on_disk_yet", captured_ - stats.stored}});
     progress_.tick();
-    return ok_status();
   }
 
   std::string place() const { return config_.conversations + ":" + std::to_string(reader_.line()); }
@@ -259,23 +288,27 @@ class Extraction {
   Progress& progress_;
   std::stop_token stop_;
   std::unordered_set<std::string> known_;  // in the store before this run; the store itself is the thread's now
+  std::unordered_set<std::string> skipped_before_;  // of these, left out then
   std::unordered_set<std::string> seen_;
   StoreThread store_;
   int64_t captured_ = 0;  // and given to the store
-  int64_t bad_in_row_ = 0;
+  std::vector<StoreWork> held_;  // left out since the last good one, not given to the store yet
+  Status told_ = ok_status();    // the first event that could not be written
   bool store_failed_ = false;
 };
 
 std::string counts_text(const ExtractStats& stats) {
-  return std::to_string(stats.stored) + " samples stored (" + std::to_string(stats.tokens) + " tokens), " +
-         std::to_string(stats.already_there) + " were there, " + std::to_string(stats.skipped) + " left out";
+  std::string text = std::to_string(stats.stored) + " samples stored (" + std::to_string(stats.tokens) + " tokens), " +
+                     std::to_string(stats.already_there) + " were there, " + std::to_string(stats.skipped) + " left out";
+  if (stats.skipped_before > 0) text += ", " + std::to_string(stats.skipped_before) + " left out by earlier runs";
+  return text;
 }
 
 Status tell_end(RunFolder& run, const ExtractStats& stats, const Status& worked) {
   return run.event(worked ? "extract_done" : "extract_failed",
                    {{"conversations", stats.conversations}, {"stored", stats.stored}, {"tokens", stats.tokens},
-                    {"already_there", stats.already_there}, {"skipped", stats.skipped}, {"repeated", stats.repeated},
-                    {"cut", stats.cut}, {"seconds", stats.seconds}, {"engine_seconds", stats.engine_seconds},
+                    {"already_there", stats.already_there}, {"skipped", stats.skipped}, {"skipped_before", stats.skipped_before},
+                    {"repeated", stats.repeated}, {"cut", stats.cut}, {"seconds", stats.seconds}, {"engine_seconds", stats.engine_seconds},
                     {"error", worked ? "" : worked.error().what}});
 }
 
@@ -293,8 +326,10 @@ Result<ExtractStats> extract(Target& target, const ExtractConfig& config, const 
   const StoreHeader header = header_of(target.facts(), boundaries, config.dtype, report);
   TRY(auto store, StoreWriter::open(fs, config.store, header, store_config));
   CHECKED(keep_head(target, fs, config.store));
-  const auto before = std::min(static_cast<int64_t>(store->present().size()), total);
-  CHECKED(run.event("extract_started", {{"conversations", total}, {"already_there", before}, {"store", config.store},
+  const std::ptrdiff_t skipped_before = std::ssize(store->skipped());
+  const auto before = std::min<int64_t>(std::ssize(store->present()) - skipped_before, total);
+  CHECKED(run.event("extract_started", {{"conversations", total}, {"already_there", before},
+                                        {"skipped_before", skipped_before}, {"store", config.store},
                                         {"target", header.target_fingerprint}}));
 
   Progress progress({"extract", "samples", total, before, "tokens"}, &run);
@@ -307,7 +342,9 @@ Result<ExtractStats> extract(Target& target, const ExtractConfig& config, const 
   CHECKED(told);
   if (stats.stored + stats.already_there == 0)
     return invalid("none of the " + std::to_string(total) + " conversations of " + config.conversations +
-                   " could be extracted; the first, " + extraction.first_reason);
+                   " could be extracted" +
+                   (extraction.first_reason.empty() ? "; " + config.store + "/skipped.jsonl says why"
+                                                    : "; the first, " + extraction.first_reason));
   progress.finish(counts_text(stats));
   return stats;
 }

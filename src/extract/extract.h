@@ -4,7 +4,8 @@
 // through a queue bounded in bytes, so that extraction runs at the engine's rate. Target, run folder and file system are
 // borrowed. Only sealed samples count as done, in progress and events; a run that is killed, stopped or out of space
 // goes on from there. A conversation that can never be extracted is recorded with its reason in the store's
-// skipped.jsonl and does not stop the run.
+// skipped.jsonl and does not stop the run; it is recorded once a sample that can be extracted has followed, or the
+// conversations are all read and the target has shown some sample: what a broken target cannot do is tried again.
 #pragma once
 
 #include <stop_token>
@@ -32,9 +33,10 @@ struct ExtractConfig {
 
 struct ExtractStats {
   int64_t conversations = 0;   // lines read
-  int64_t already_there = 0;
+  int64_t already_there = 0;   // samples of earlier calls
   int64_t stored = 0;          // by this call, sealed
-  int64_t skipped = 0;         // by this call
+  int64_t skipped = 0;         // by this call, recorded as such in the store
+  int64_t skipped_before = 0;  // by earlier calls; not tried again
   int64_t repeated = 0;        // ids that stand twice in the file; the first one counts
   int64_t cut = 0;             // longer than max_length
   int64_t tokens = 0;          // of stored
@@ -44,11 +46,12 @@ struct ExtractStats {
 
 // kInvalid: no usable conversation, conversations of another target (names both fingerprints), a store of other settings,
 // a probe that fails, or kMaxBadInRow conversations in a row that cannot be extracted; kFull, kTimeout, kCancelled and
-// the engine's errors as they come. Whatever ends it, what was captured is sealed first, unless the store itself fails.
+// the engine's errors as they come, and those of the run folder. Whatever ends it, what was captured is sealed first,
+// unless the store itself fails.
 Result<ExtractStats> extract(Target& target, const ExtractConfig& config, const StoreConfig& store_config,
                              RunFolder& run, std::stop_token stop, FileSystem& fs = real_file_system());
 
-// So many failures one after another are no accident of single samples.
+// So many failures one after another are no accident of single samples. None of them is recorded then.
 constexpr int64_t kMaxBadInRow = 100;
 
 }  // namespace aerie

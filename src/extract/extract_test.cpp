@@ -1,6 +1,8 @@
 #include "extract/extract.h"
 
 #include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +17,7 @@
 #include "extract/test_support.h"
 #include "target/fake_target.h"
 #include "target/probe.h"
+#include "target/tampered_target.h"
 
 namespace aerie {
 namespace {
@@ -212,11 +215,14 @@ TEST_F(Extract, RecordsBadSamplesWithTheirReasonsAndStoresTheRest) {
     ASSERT_TRUE(stats) << stats.error().what;
     EXPECT_EQ(stats->conversations, 7);
     EXPECT_EQ(stats->skipped, round == 0 ? 4 : 0);
+    EXPECT_EQ(stats->skipped_before, round == 0 ? 0 : 4);
+    EXPECT_EQ(stats->already_there, round == 0 ? 0 : 3) << "only samples, not what was left out";
     EXPECT_THAT(stored_ids(), ElementsAre("c0", "c1", "good"));
   }
   const std::string skipped = text_of(config_.store + "/skipped.jsonl");
   EXPECT_THAT(skipped, AllOf(HasSubstr("c.jsonl:3"), HasSubstr("not valid JSON"), HasSubstr("9999"),
                              HasSubstr("longer than the context of 120"), HasSubstr("no token of an answer")));
+  EXPECT_THAT(text_of(run_->file("events.jsonl")), HasSubstr("\"already_there\":3,\"skipped_before\":4"));
   EXPECT_EQ(std::count(skipped.begin(), skipped.end(), '\n'), 4);
 }
 
@@ -253,6 +259,88 @@ TEST_F(Extract, GivesUpWhenEverythingInARowIsBad) {
   EXPECT_THAT(stored_ids(), ElementsAre("c0"));
 }
 
+TEST_F(Extract, TriesAgainWhatATargetThatBrokeCouldNotExtract) {
+  FakeTarget maker;
+  generate_conversations(120, maker);
+  FakeTarget broken;
+  broken.faults().nan = true;
+  broken.faults().from_capture = captures_of_probe() + 3;
+  const auto stats = run(broken);
+  ASSERT_FALSE(stats);
+  EXPECT_THAT(stats.error().what, HasSubstr("100 conversations in a row"));
+  EXPECT_FALSE(*fs_.exists(config_.store + "/skipped.jsonl")) << "the target's fault, not the conversations'";
+  const auto again = run(maker);
+  ASSERT_TRUE(again) << again.error().what;
+  EXPECT_EQ(again->already_there, 2);
+  EXPECT_EQ(again->stored, 118);
+}
+
+TEST_F(Extract, RecordsNothingAsBadWhenStoppedOrWhenNothingWasGood) {
+  FakeTarget maker;
+  generate_conversations(60, maker);
+  FakeTarget broken;
+  broken.faults().nan = true;
+  broken.faults().from_capture = captures_of_probe() + 1;
+  auto stats = run(broken);
+  ASSERT_FALSE(stats);
+  EXPECT_THAT(stats.error().what, AllOf(HasSubstr("none of the 60 conversations"), HasSubstr("not finite")));
+  FakeTarget slow;
+  slow.faults() = broken.faults();
+  slow.faults().delay_s = 0.01;
+  std::jthread stopper([&] {
+    while (slow.captures() < captures_of_probe() + 5) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    stop_.request_stop();
+  });
+  stats = run(slow);
+  ASSERT_FALSE(stats);
+  EXPECT_EQ(stats.error().code, Code::kCancelled);
+  EXPECT_FALSE(*fs_.exists(config_.store + "/skipped.jsonl"));
+  stop_ = std::stop_source();
+  stats = run(maker);
+  ASSERT_TRUE(stats) << stats.error().what;
+  EXPECT_EQ(stats->stored, 60);
+}
+
+TEST_F(Extract, SealsWhatIsCapturedWhenItsEventsCannotBeWritten) {
+  FakeTarget target;
+  generate_conversations(4, target);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  // The first seal takes long and leaves events.jsonl no room to grow: it is larger than any other file here.
+  std::ofstream(run_->file("events.jsonl"), std::ios::app) << std::string(4 << 20, ' ') << "\n";
+  run_.reset();
+  run_ = *RunFolder::open(folder_ + "/run", {"test"}, "");
+  WatchedFileSystem slow([&](const std::string& what, uint64_t) -> Status {
+    if (what != "link") return ok_status();
+    const rlimit now{std::filesystem::file_size(run_->file("events.jsonl")), before.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &now), 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    return ok_status();
+  });
+  ASSERT_TRUE(fs_.make_folders(config_.store));
+  const auto stats = run(target, slow);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ::signal(SIGXFSZ, handler);
+  ASSERT_FALSE(stats);
+  EXPECT_EQ(stats.error().code, Code::kFull) << stats.error().what;
+  EXPECT_THAT(stats.error().what, HasSubstr("events.jsonl"));
+  EXPECT_THAT(stored_ids(), ElementsAre("c0", "c1", "c2", "c3"));
+}
+
+TEST_F(Extract, TakesRowsOfZerosForATargetThatIsBroken) {
+  FakeTarget maker;
+  generate_conversations(120, maker);
+  test::TamperedTarget broken(maker);
+  broken.tamper([&, captures = 0, good = captures_of_probe()](Captured& captured) mutable {
+    if (++captures > good) std::fill_n(captured.last.begin(), captured.last.size() / static_cast<size_t>(captured.row_count), 0.0f);
+  });
+  const auto stats = run(broken);
+  ASSERT_FALSE(stats);
+  EXPECT_THAT(stats.error().what, AllOf(HasSubstr("100 conversations in a row"), HasSubstr("all zeros in the row of token 0")));
+  EXPECT_FALSE(*fs_.exists(config_.store + "/skipped.jsonl"));
+}
+
 TEST_F(Extract, RefusesATargetThatFailsTheProbeBeforeMakingAStore) {
   FakeTarget target;
   generate_conversations(1, target);
@@ -260,7 +348,7 @@ TEST_F(Extract, RefusesATargetThatFailsTheProbeBeforeMakingAStore) {
   broken.faults().swap_rows = true;
   const auto stats = run(broken);
   ASSERT_FALSE(stats);
-  EXPECT_FALSE(fs_.exists(config_.store));
+  EXPECT_FALSE(*fs_.exists(config_.store));
 }
 
 TEST_F(Extract, OnAFullDiskStopsWithThreeAndGoesOnWhenThereIsRoom) {

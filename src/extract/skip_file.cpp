@@ -8,7 +8,8 @@ namespace aerie {
 Result<SkipFile> SkipFile::open(FileSystem& fs, const std::string& path) {
   std::unordered_set<std::string> lines;
   bool torn = false;
-  if (fs.exists(path)) {
+  TRY(const bool there, fs.exists(path));
+  if (there) {
     TRY(const std::string content, read_file(fs, path));
     for (const std::string_view line : split(content, '\n')) lines.emplace(line);
     torn = !content.empty() && content.back() != '\n';

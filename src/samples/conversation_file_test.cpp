@@ -1,6 +1,7 @@
 // The reader that resumes and the writer that survives kills.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "samples/line_reader.h"
@@ -82,6 +83,19 @@ TEST_F(ConversationFile, RefusesAnIdTwice) {
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error().code, Code::kExists);
   EXPECT_THAT(ids(), ElementsAre("a"));
+}
+
+TEST_F(ConversationFile, IsAddedToByOneWriterAtATimeAndNamesIt) {
+  {
+    auto first = ConversationWriter::open(fs_, path_);
+    ASSERT_TRUE(first) << first.error().what;
+    const auto second = ConversationWriter::open(fs_, path_);
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().code, Code::kUnavailable);
+    EXPECT_THAT(second.error().what, AllOf(HasSubstr(path_), HasSubstr("in use by process " + std::to_string(::getpid()))));
+    ASSERT_TRUE(first->add(conversation("a")));
+  }
+  EXPECT_TRUE(ConversationWriter::open(fs_, path_));
 }
 
 TEST_F(ConversationFile, IsRepairedAfterAKillAtAnyByteOfTheLastLine) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/file_lock.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "samples/line_reader.h"
@@ -75,6 +76,7 @@ Status append(WritableFile& file, std::string_view text) {
 }  // namespace
 
 struct ConversationWriter::State {
+  FileLock lock;  // first, so that it is released last
   std::unique_ptr<WritableFile> file;
   std::unordered_map<std::string, std::string> present;
   bool failed = false;
@@ -86,11 +88,15 @@ ConversationWriter& ConversationWriter::operator=(ConversationWriter&&) noexcept
 ConversationWriter::~ConversationWriter() = default;
 
 Result<ConversationWriter> ConversationWriter::open(FileSystem& fs, const std::string& path) {
+  auto state = std::make_unique<State>();
+  // Before anything is read: what another process is just adding would look like a torn line.
+  if (&fs == &real_file_system()) {
+    TRY(state->lock, FileLock::take(path + ".lock", "conversations file " + path));
+  }
   Existing existing;
-  if (const auto info = fs.info(path); info) {
+  TRY(const bool there, fs.exists(path));
+  if (there) {
     TRY(existing, read_existing(fs, path));
-  } else if (info.error().code != Code::kNotFound) {
-    return info.error();
   }
   if (existing.good_bytes < existing.size_bytes) {
     const uint64_t cut_bytes = existing.size_bytes - existing.good_bytes;
@@ -99,7 +105,6 @@ Result<ConversationWriter> ConversationWriter::open(FileSystem& fs, const std::s
                 path + ": cut off " + bytes_text(cut_bytes) + " of a last line that a killed run left unfinished",
                 {{"path", path}, {"cut_bytes", cut_bytes}});
   }
-  auto state = std::make_unique<State>();
   state->present = std::move(existing.present);
   TRY(state->file, fs.create(path, Create::kAppend));
   if (existing.lacks_line_end) CHECKED(append(*state->file, "\n"));

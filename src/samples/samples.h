@@ -103,6 +103,8 @@ std::string conversation_json(const Conversation& conversation);
 // Appends conversations; each is durable when add() returned (one write, one fdatasync). Opening repairs the torn last
 // line of a killed run by cutting it off (a whole line that only lacks its end gets it), and lists what is already
 // there. Any other line that cannot be read is kInvalid: the file is left as it is.
+// One process adds to a file at a time: on the real file system the writer holds `<path>.lock` (base/file_lock.h; beside the
+// file, because a repair puts another file in its place), and a second one is kUnavailable and names the holder.
 // After add() failed the writer refuses further use; open the file again.
 class ConversationWriter {
  public:

@@ -49,7 +49,8 @@ const StoreHeader& StoreReader::header() const { return state_->description.head
 const std::vector<SampleInfo>& StoreReader::samples() const { return state_->samples; }
 
 Result<std::unique_ptr<StoreReader>> StoreReader::open(FileSystem& fs, const std::string& path) {
-  if (!fs.exists(path + "/store.json")) {
+  TRY(const bool there, fs.exists(path + "/store.json"));
+  if (!there) {
     return not_found(path + " is no store: it has no store.json (make one with aerie extract)");
   }
   TRY(Description description, read_description(fs, path));

@@ -67,6 +67,8 @@ class StoreWriter {
 
   // Ids that need no work: stored, or skipped for a reason that stays.
   const std::unordered_set<std::string>& present() const;
+  // Those of them that were skipped, in the order in which they were recorded.
+  const std::vector<std::string>& skipped() const;
   // Adds a sample to the open shard; seals it when it is full or old. Returns the ids that became durable by this call.
   // kInvalid, and only then is the sample itself at fault: shapes that do not fit, values that are not finite, a state
   // of zeros only. kExists: an id that is stored, skipped, or given before with other tokens.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -13,6 +14,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/sim_file.h"
 #include "store/samples_for_tests.h"
 #include "tensor/python_for_tests.h"
 
@@ -251,7 +253,22 @@ TEST_F(Store, IsNotMadeWithAHeaderThatCannotBe) {
     change(bad);
     EXPECT_EQ(StoreWriter::open(fs, path, bad, {}).error().code, Code::kInvalid);
   }
-  EXPECT_FALSE(fs.exists(path + "/store.json"));
+  EXPECT_FALSE(*fs.exists(path + "/store.json"));
+}
+
+TEST(StoreOnAFailingDisk, IsNotBegunAnewWhenItsDescriptionCannotBeSeen) {
+  const StoreHeader header = small_header();
+  SimFileSystem disk;
+  ASSERT_TRUE(StoreWriter::open(disk, "s", header, {}).ok());
+  const auto described = read_file(disk, "s/store.json");
+  // Whichever look fails: "s", its parents, or store.json itself.
+  for (int64_t nth = 1; nth <= 3; ++nth) {
+    disk.fail(SimFileSystem::Call::kInfo, nth, EIO);
+    EXPECT_FALSE(StoreWriter::open(disk, "s", header, {}).ok()) << nth;
+    EXPECT_EQ(*read_file(disk, "s/store.json"), *described) << nth;
+  }
+  disk.fail(SimFileSystem::Call::kInfo, 1, EACCES);
+  EXPECT_NE(StoreReader::open(disk, "s").error().code, Code::kNotFound);
 }
 
 TEST_F(Store, HasOneWriterAtATimeAndNamesIt) {
@@ -270,11 +287,11 @@ TEST_F(Store, CleansOnlyWhatAnEarlierWriterLeft) {
   std::ofstream(path + "/store.json.tmp-1-0") << "half";
   std::ofstream(path + "/notes.txt") << "mine";
   EXPECT_EQ(reader()->samples().size(), 1u);
-  EXPECT_TRUE(fs.exists(path + "/shards/s000009-aaaaaaaa.part"));
+  EXPECT_TRUE(*fs.exists(path + "/shards/s000009-aaaaaaaa.part"));
   writer();
-  EXPECT_FALSE(fs.exists(path + "/shards/s000009-aaaaaaaa.part"));
-  EXPECT_FALSE(fs.exists(path + "/store.json.tmp-1-0"));
-  EXPECT_TRUE(fs.exists(path + "/notes.txt"));
+  EXPECT_FALSE(*fs.exists(path + "/shards/s000009-aaaaaaaa.part"));
+  EXPECT_FALSE(*fs.exists(path + "/store.json.tmp-1-0"));
+  EXPECT_TRUE(*fs.exists(path + "/notes.txt"));
   EXPECT_EQ(shards().size(), 1u);
 }
 

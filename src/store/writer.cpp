@@ -3,10 +3,10 @@
 #include <unordered_map>
 
 #include "base/clock.h"
+#include "base/file_lock.h"
 #include "base/text.h"
 #include "store/description.h"
 #include "store/index.h"
-#include "store/lock.h"
 #include "store/shard.h"
 #include "store/skipped.h"
 #include "store/store.h"
@@ -26,7 +26,7 @@ struct StoreWriter::State {
   FileSystem& fs;
   std::string path;
   StoreConfig config;
-  StoreLock lock;
+  FileLock lock;
   ShardFacts facts;
   SkippedList skipped;
   std::unordered_set<std::string> present{};
@@ -62,13 +62,15 @@ namespace {
 Status make_durable_folder(FileSystem& fs, const std::string& path) {
   std::vector<std::string> made, older;
   for (std::string part = path; part != "." && part != "/"; part = folder_of(part)) {
-    (fs.exists(part) ? older : made).push_back(part);
+    TRY(const bool there, fs.exists(part));
+    (there ? older : made).push_back(part);
   }
   CHECKED(fs.make_folders(path));
   for (auto part = made.rbegin(); part != made.rend(); ++part) CHECKED(fs.sync_folder(folder_of(*part)));
   // A folder that is there may be the work of a process that was killed before its sync. Once store.json stands, the
   // one who wrote it has synced. Parents that may not be opened are not ours and older than this store.
-  if (!fs.exists(path + "/store.json")) {
+  TRY(const bool described, fs.exists(path + "/store.json"));
+  if (!described) {
     for (const auto& part : older) (void)fs.sync_folder(folder_of(part));
   }
   return ok_status();
@@ -83,7 +85,7 @@ Error seal_error(Error error, const std::string& shard, const std::string& store
 
 bool is_leftover(const std::string& name) {
   for (const char* file : {"store.json", "skipped.jsonl", "target_head.safetensors"}) {
-    if (name.starts_with(std::string(file) + ".tmp")) return true;
+    if (is_temporary_of(name, file)) return true;
   }
   return false;
 }
@@ -102,7 +104,8 @@ Status clean(FileSystem& fs, const std::string& path) {
 }
 
 Result<Description> describe(FileSystem& fs, const std::string& path, const StoreHeader& header) {
-  if (!fs.exists(path + "/store.json")) {
+  TRY(const bool there, fs.exists(path + "/store.json"));
+  if (!there) {
     // Shards without a description are somebody's data: never write another store over them.
     if (const auto names = shard_names(fs, path); names.ok() && !names->empty()) {
       return corrupt(path + " holds shards but no store.json; restore that file, or use another folder");
@@ -136,14 +139,15 @@ std::string name_of_shard(uint64_t number, const WriterId& writer) {
 StoreWriter::StoreWriter(std::unique_ptr<State> state) : state_(std::move(state)) {}
 StoreWriter::~StoreWriter() = default;
 const std::unordered_set<std::string>& StoreWriter::present() const { return state_->present; }
+const std::vector<std::string>& StoreWriter::skipped() const { return state_->skipped.ids(); }
 
 Result<std::unique_ptr<StoreWriter>> StoreWriter::open(FileSystem& fs, const std::string& path, const StoreHeader& header,
                                                        const StoreConfig& config) {
   CHECKED(check_header(header));
   CHECKED(make_durable_folder(fs, path));
-  StoreLock lock;
+  FileLock lock;
   if (&fs == &real_file_system()) {
-    TRY(lock, StoreLock::take(path));
+    TRY(lock, FileLock::take(path + "/lock", "store " + path));
   }
   TRY(const Description description, describe(fs, path, header));
   CHECKED(fs.make_folders(path + "/shards"));

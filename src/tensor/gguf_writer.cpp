@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "tensor/atomic_parts.h"
 #include "tensor/gguf.h"
 #include "tensor/gguf_types.h"
 
@@ -156,7 +155,7 @@ Status write_gguf(FileSystem& fs, const std::string& path,
     parts.push_back(tensor.bytes);
     parts.push_back(std::span(kZeros).first(padded(tensor.bytes.size()) - tensor.bytes.size()));
   }
-  return write_parts_atomically(fs, path, parts);
+  return write_file_atomically(fs, path, parts);
 }
 
 }  // namespace aerie

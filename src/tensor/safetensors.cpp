@@ -10,7 +10,6 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "tensor/atomic_parts.h"
 
 namespace aerie {
 namespace {
@@ -332,7 +331,7 @@ Status write_safetensors(FileSystem& fs, const std::string& path, const std::vec
   if (!head) return std::move(head).error().under(path);
   std::vector<std::span<const std::byte>> parts{as_bytes(*head)};
   for (const auto& tensor : tensors) parts.push_back(tensor.bytes);
-  return write_parts_atomically(fs, path, parts);
+  return write_file_atomically(fs, path, parts);
 }
 
 }  // namespace aerie

@@ -75,7 +75,8 @@ Status write_resume(FileSystem& fs, const std::string& path, const TrainState& s
 }
 
 Result<std::optional<Resumed>> read_resume(FileSystem& fs, const std::string& path, const RunIdentity& identity) {
-  if (!fs.exists(path)) return std::optional<Resumed>();
+  TRY(const bool there, fs.exists(path));
+  if (!there) return std::optional<Resumed>();
   TRY(const SafetensorsFile file, SafetensorsFile::open(path));
   Resumed resumed;
   try {

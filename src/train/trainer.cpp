@@ -145,7 +145,9 @@ Status Trainer::make_model() {
     log_info("resume", fmt::format("going on after step {} of {}", state_.step, path));
   } else {
     // Of an attempt that left no state to go on from, perhaps of other settings.
-    if (const std::string old = run_.file(kBest); fs_.exists(old)) CHECKED(fs_.remove(old));
+    const std::string old = run_.file(kBest);
+    TRY(const bool there, fs_.exists(old));
+    if (there) CHECKED(fs_.remove(old));
     if (config_.init == "fitted") CHECKED(fit_start(head, options));
     TRY(model_, TttModel::create(draft_, head, options));
     TRY(const auto rms, feature_rms(draft_, *store_, split_.train, head, options, config_, stop_));
@@ -166,7 +168,8 @@ Status Trainer::measure_best(const std::shared_ptr<const StoredHead>& head, cons
   state_.best_step = -1;
   state_.best = {};
   const std::string path = run_.file(kBest);
-  if (validated_.empty() || !fs_.exists(path)) return ok_status();
+  TRY(const bool there, fs_.exists(path));
+  if (validated_.empty() || !there) return ok_status();
   auto best = read_checkpoint(path);
   if (!best) return std::move(best).error().under("going on with the best draft so far");
   TRY(const auto model, TttModel::create(*best, head, options));

@@ -87,7 +87,8 @@ Result<std::string> unpacked_copy(FileSystem& fs, const std::string& model, cons
   TRY(const GgufFile gguf, GgufFile::open(model));
   TRY(const TargetFacts facts, llama::read_facts(gguf, model));
   std::string path = folder + "/target-" + type + "-" + facts.weights_fingerprint.substr(0, 8) + ".gguf";
-  if (fs.exists(path)) return path;
+  TRY(const bool there, fs.exists(path));
+  if (there) return path;
   log_info("unpack", "writing the target's weights as " + type + " into " + path);
   CHECKED(write_dequantized_gguf(fs, model, path, type == "F32" ? GgmlType::kF32 : GgmlType::kF16));
   return path;
