@@ -90,6 +90,9 @@ TEST_F(WholePipeline, GoesOnAfterKillsAndEndsWithADraftAndAReport) {
   EXPECT_NE(more.err.find("12 samples in"), std::string::npos) << more.err;
   EXPECT_TRUE(files::exists(folder_ + "/draft/draft.gguf"));
 
+  const std::string events = text("events.jsonl");
+  EXPECT_NE(events.find("generate.max_tokens=25"), std::string::npos) << "what each command was given is kept";
+
   // The draft file and its target are all that bench needs.
   ChildOptions bench = command("gguf.toml", {"--draft", folder_ + "/draft/draft.gguf"});
   bench.argv[1] = "bench";

@@ -46,6 +46,8 @@ Status run_in(RunFolder& run, const Settings& settings, const CommandLine& line,
 Status run_pipeline(const Settings& settings, const CommandLine& line, const std::vector<std::string>& words) {
   const std::stop_token stop = stop_on_signals();
   TRY(const std::unique_ptr<RunFolder> run, RunFolder::open(settings.run.folder, words, settings.config.resolved_toml()));
+  // run.json and config.toml are the last command's; what the earlier ones were given stands in the events.
+  CHECKED(run->event("command_started", {{"config", settings.config.resolved_toml()}}, "\"argv\":" + json_array(words)));
   const Status status = run_in(*run, settings, line, stop);
   const bool stopped = !status.ok() && status.error().code == Code::kCancelled;
   // The result of the run is what the caller gets; a run.json that could not be written is only worth a warning.

@@ -97,16 +97,16 @@ inline Status ok_status() { return Done{}; }
 
 #define AERIE_JOIN2(a, b) a##b
 #define AERIE_JOIN(a, b) AERIE_JOIN2(a, b)
-#define AERIE_TRY_IMPL(tmp, decl, ...)    \
-  auto tmp = (__VA_ARGS__);               \
+#define AERIE_TRY_IMPL(tmp, decl, ...)          \
+  auto tmp = (__VA_ARGS__);                     \
   if (!tmp.ok()) return std::move(tmp).error(); \
   decl = *std::move(tmp)
 
 // TRY(auto x, f()); unwraps the value of f() or returns its Error from the enclosing function.
 #define TRY(decl, ...) AERIE_TRY_IMPL(AERIE_JOIN(try_result_, __COUNTER__), decl, __VA_ARGS__)
 // CHECKED(f()); passes a failure of f() on.
-#define CHECKED(...)                                          \
-  do {                                                        \
+#define CHECKED(...)                                               \
+  do {                                                             \
     if (auto checked_result = (__VA_ARGS__); !checked_result.ok()) \
-      return std::move(checked_result).error();               \
+      return std::move(checked_result).error();                    \
   } while (0)
