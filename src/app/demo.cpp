@@ -18,8 +18,9 @@ void apply_demo_defaults(Settings& settings) {
   settings.generate.time_limit_s = 480;
 #ifdef AERIE_HAVE_TRAIN
   settings.train.ttt_steps = 4;
+  settings.train.freeze_head = true;  // costs no acceptance on so few answers, and saves time (docs/training.md)
   settings.train.batch_tokens = 1024;
-  settings.train.lr = 1e-3;
+  settings.train.lr = 6e-4;
   settings.train.warmup_share = 0.04;
   settings.train.time_limit_s = 600;
 #endif

@@ -97,9 +97,10 @@ Result<StageOutcome> Pipeline::do_extract(std::stop_token stop) {
   target_.reset();
   const int64_t samples = stats.stored + stats.already_there;
   std::string sentence = count_text(samples, "samples in ") + config.store;
-  if (stats.skipped > 0) sentence += ", " + count_text(stats.skipped, "skipped (skipped.jsonl in the store says why)");
+  const int64_t skipped = stats.skipped + stats.skipped_before;
+  if (skipped > 0) sentence += ", " + count_text(skipped, "skipped (skipped.jsonl in the store says why)");
   return StageOutcome{.sentence = sentence, .outputs = {config.store + "/store.json"},
-                      .facts = {{"samples", samples}, {"skipped", stats.skipped}, {"tokens", stats.tokens}},
+                      .facts = {{"samples", samples}, {"skipped", skipped}, {"tokens", stats.tokens}},
                       .nothing_new = stats.stored == 0};
 }
 
