@@ -22,7 +22,7 @@ void apply_demo_defaults(Settings& settings) {
   settings.train.batch_tokens = 1024;
   settings.train.lr = 6e-4;
   settings.train.warmup_share = 0.04;
-  settings.train.time_limit_s = 600;
+  settings.train.time_limit_s = 660;
 #endif
 #ifdef AERIE_HAVE_BENCH
   settings.bench.prompts = shipped_file("prompts/heldout.jsonl");
